@@ -1,0 +1,41 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help:  ## say what can be done here
+	@echo "evidentia: classifiers that know when they do not know"
+	@echo
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-14s%s\n", $$1, $$2}'
+
+# Everything is installed once; again only when the requirements change.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "evidentia needs Python 3.10 or newer; call: make PYTHON=python3.11 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## show what it does, on real data that come with the install
+	@$(BIN)/evidentia data list
+	@$(BIN)/evidentia data show digits --out demo/digits.png
+	@$(BIN)/evidentia data show letters --out demo/letters.png
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## run the linters: ruff, mypy, import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## measure speed against peers
+	@echo "no benchmarks yet"
+
+clean:  ## remove the virtual environment and everything built
+	rm -rf $(VENV) .bench-venv demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

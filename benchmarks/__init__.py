@@ -1,0 +1,1 @@
+"""Speed, measured as ratios: python -m benchmarks.NAME."""

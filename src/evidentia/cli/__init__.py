@@ -1,0 +1,1 @@
+"""The command line: arguments become one function call, errors one line and an exit code."""

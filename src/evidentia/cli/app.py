@@ -1,0 +1,61 @@
+"""The `evidentia` command. Commands import what they need when they run: help answers at once."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from typing import Annotated
+
+import typer
+
+from evidentia import __version__
+from evidentia.cli import data
+from evidentia.errors import EvidentiaError, EvidentiaWarning
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Neural classifiers that know when they do not know.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data.app, name="data")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"evidentia {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Options before the command. `main` looks for --debug itself: it must know it in an error."""
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    if issubclass(category, EvidentiaWarning):
+        typer.echo(f"warning: {message}", err=True)
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        app()
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except (EvidentiaError, OSError) as error:
+        if "--debug" in sys.argv:
+            traceback.print_exc()
+        else:
+            typer.echo(f"error: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""Pure tensor maths of opinions; torch only."""

@@ -1,0 +1,80 @@
+"""One picture of a user's, from a file or from bytes, as a tensor."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from evidentia.errors import DataError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
+MAX_PIXELS = 64_000_000
+GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
+
+
+def open_picture(source: Path | bytes) -> Image.Image:
+    """The picture, its header read and checked, its pixels not yet decoded."""
+    name = source.name if isinstance(source, Path) else "the picture"
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of large pictures at a limit of its own; ours decides.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            file = io.BytesIO(source) if isinstance(source, bytes) else source
+            picture = Image.open(file, formats=FORMATS)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise DataError(f"{name} is not a PNG, JPEG, BMP or WebP picture") from error
+    except Image.DecompressionBombError as error:
+        raise DataError(f"{name} has too many pixels; at most {MAX_PIXELS:,}") from error
+    width, height = picture.size
+    if width * height > MAX_PIXELS:
+        picture.close()
+        raise DataError(f"{name} is {width} x {height} pixels; at most {MAX_PIXELS:,} in all")
+    return picture
+
+
+def is_grey(picture: Image.Image) -> bool:
+    """Whether the picture has one channel, transparency aside."""
+    return picture.mode in GREY_MODES
+
+
+def upright_size(picture: Image.Image) -> tuple[int, int]:
+    """(height, width) once the orientation that the camera noted is applied."""
+    width, height = picture.size
+    turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+    return (width, height) if turned else (height, width)
+
+
+def read_picture(source: Path | bytes, channels: int, size: tuple[int, int]) -> Tensor:
+    """A picture as uint8 (channels, height, width), turned upright and stretched to the size."""
+    name = source.name if isinstance(source, Path) else "the picture"
+    with open_picture(source) as picture:
+        try:
+            upright = ImageOps.exif_transpose(picture)
+            plain = _flatten(upright, "L" if channels == 1 else "RGB")
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DataError(f"{name} is damaged: {error}") from error
+    height, width = size
+    if plain.size != (width, height):
+        plain = plain.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
+    pixels = torch.from_numpy(np.array(plain))  # (H, W) or (H, W, 3)
+    return pixels.unsqueeze(0) if channels == 1 else pixels.permute(2, 0, 1).contiguous()
+
+
+def _flatten(picture: Image.Image, mode: str) -> Image.Image:
+    """Without transparency (over white, as viewers show it) and with eight bits a channel."""
+    if picture.mode in ("I;16", "I", "F"):
+        # Sixteen bits: Pillow's own conversion would cut off everything above 255.
+        values = np.asarray(picture, dtype=np.float32)
+        picture = Image.fromarray((values / 257).clip(0, 255).astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        opaque = picture.convert("RGBA")
+        paper = Image.new("RGBA", opaque.size, "white")
+        picture = Image.alpha_composite(paper, opaque)
+    return picture.convert(mode)

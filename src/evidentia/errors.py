@@ -1,0 +1,37 @@
+"""The errors that evidentia raises on purpose.
+
+EvidentiaError
+├── InputError           an argument has the wrong type, shape or value (also a ValueError)
+├── DataError            a data set or a data file is not what it should be
+│   └── FetchError       no source could provide a data set
+└── MissingExtraError    an optional package is not installed (also an ImportError)
+
+A message names the argument or file, what was expected and what came, on one line.
+"""
+
+
+class EvidentiaError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class InputError(EvidentiaError, ValueError):
+    """An argument has the wrong type, shape or value."""
+
+
+class DataError(EvidentiaError):
+    """A data set or a data file is not what it should be."""
+
+
+class FetchError(DataError):
+    """No source could provide a data set; the message lists what was tried."""
+
+
+class MissingExtraError(EvidentiaError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f"{package} is not installed; install it with: pip install 'evidentia[{extra}]'")
+
+
+class EvidentiaWarning(UserWarning):
+    """Something was done that the caller may not want; the message says what to do."""

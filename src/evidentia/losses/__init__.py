@@ -1,0 +1,1 @@
+"""What to minimise: the risks and the divergence, as functions and as a module."""
