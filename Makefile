@@ -34,7 +34,8 @@ check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## measure speed against peers
-	@echo "no benchmarks yet"
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.data
 
 clean:  ## remove the virtual environment and everything built
 	rm -rf $(VENV) .bench-venv demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

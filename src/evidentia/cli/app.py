@@ -47,12 +47,14 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    warnings.simplefilter("always", EvidentiaWarning)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            typer.echo("interrupted", err=True)
+        raise
     except (EvidentiaError, OSError) as error:
         if "--debug" in sys.argv:
             traceback.print_exc()

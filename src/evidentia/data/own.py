@@ -113,18 +113,23 @@ def from_npz(path: str | Path) -> Dataset | Table:
     """
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        with path.open("rb") as raw:
+            file = np.load(raw, allow_pickle=False)
+            arrays = dict(file) if isinstance(file, np.lib.npyio.NpzFile) else {}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path.name} is not an .npz file of plain arrays: {error}") from error
     if "labels" not in arrays or not {"images", "features"} & arrays.keys():
         raise DataError(
             f"{path.name} must hold labels and images or features, got {', '.join(arrays) or '-'}"
         )
+    if arrays["labels"].ndim != 1:
+        raise DataError(f"{path.name}: labels must be one-dimensional, got {arrays['labels'].shape}")
     labels, classes = _labels(path.name, arrays["labels"].tolist(), arrays.get("classes"))
     if "images" in arrays:
         return Dataset(_channels_first(path.name, arrays["images"]), labels, classes, path.stem)
-    features = torch.from_numpy(np.asarray(arrays["features"], dtype=np.float32))
+    if arrays["features"].dtype.kind not in "fiub":
+        raise DataError(f"{path.name}: features must be numbers, got {arrays['features'].dtype}")
+    features = torch.from_numpy(arrays["features"].astype(np.float32))
     return Table(features, labels, classes, path.stem)
 
 

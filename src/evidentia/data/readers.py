@@ -15,6 +15,8 @@ from evidentia.errors import DataError
 IDX_UNSIGNED_BYTE = 8
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_PIXELS = 3 * 32 * 32
+CIFAR_ROW = 1 + CIFAR_PIXELS
+CIFAR_ROWS_AT_ONCE = 256
 
 
 def read_idx(path: Path, dimensions: int) -> Tensor:
@@ -55,21 +57,28 @@ def idx_bytes(array: np.ndarray) -> bytes:
 
 def read_cifar(paths: list[Path]) -> tuple[Tensor, Tensor]:
     """CIFAR-10 binary files, as images uint8 (N, 3, 32, 32) and labels int64 (N,)."""
-    rows = [_cifar_rows(path) for path in paths]
-    total = sum(len(part) for part in rows)
-    images = torch.empty((total, *CIFAR_SHAPE), dtype=torch.uint8)
-    labels = torch.empty(total, dtype=torch.int64)
-    pixels, start = images.view(total, CIFAR_PIXELS).numpy(), 0
-    for part in rows:
-        pixels[start : start + len(part)] = part[:, 1:]
-        labels.numpy()[start : start + len(part)] = part[:, 0]
-        start += len(part)
+    counts = [_cifar_count(path) for path in paths]
+    images = torch.empty((sum(counts), *CIFAR_SHAPE), dtype=torch.uint8)
+    labels = torch.empty(sum(counts), dtype=torch.int64)
+    start = 0
+    for path, count in zip(paths, counts, strict=True):
+        _read_cifar_rows(path, images[start : start + count], labels[start : start + count])
+        start += count
     return images, labels
 
 
-def _cifar_rows(path: Path) -> np.ndarray:
-    # Mapped, not read: the pixels are copied once, into their place.
-    size = path.stat().st_size
-    if size == 0 or size % (1 + CIFAR_PIXELS):
-        raise DataError(f"{path.name}: {size} bytes is not a whole number of CIFAR-10 images")
-    return np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, 1 + CIFAR_PIXELS)
+def _cifar_count(path: Path) -> int:
+    count, rest = divmod(path.stat().st_size, CIFAR_ROW)
+    if count == 0 or rest:
+        raise DataError(f"{path.name}: {path.stat().st_size} bytes is not a whole number of CIFAR-10 images")
+    return count
+
+
+def _read_cifar_rows(path: Path, images: Tensor, labels: Tensor) -> None:
+    # A few rows at a time stay in the processor's cache between reading and taking them apart.
+    with path.open("rb") as file:
+        for start in range(0, len(labels), CIFAR_ROWS_AT_ONCE):
+            part = slice(start, start + CIFAR_ROWS_AT_ONCE)
+            rows = np.fromfile(file, np.uint8, CIFAR_ROW * len(labels[part])).reshape(-1, CIFAR_ROW)
+            labels[part].numpy()[:] = rows[:, 0]
+            images[part].view(-1, CIFAR_PIXELS).numpy()[:] = rows[:, 1:]

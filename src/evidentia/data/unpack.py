@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
@@ -35,28 +35,34 @@ NOTMNIST_CLASSES = "ABCDEFGHIJ"
 DAMAGED = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
-@contextmanager
-def damage_reported(archive: Path) -> Iterator[None]:
+def _reporting_damage(unpack: Unpack) -> Unpack:
     """Say of a truncated or damaged archive that it is one, in one line."""
-    try:
-        yield
-    except DAMAGED as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the disk, not the archive
-        raise DataError(f"{archive.name} is truncated or damaged ({error})") from error
+
+    @wraps(unpack)
+    def reporting(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
+        try:
+            unpack(archive, folder, wanted)
+        except DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk, not the archive
+            raise DataError(f"{archive.name} is truncated or damaged ({error})") from error
+
+    return reporting
 
 
+@_reporting_damage
 def gzip_file(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
     """One file packed with gzip, named by the archive less its .gz."""
     name = _canonical(archive.name)
     if name in wanted:
-        with damage_reported(archive), archive.open("rb") as packed:
+        with archive.open("rb") as packed:
             _write(_gunzipped(archive.name, packed), folder / name)
 
 
+@_reporting_damage
 def zip_members(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
     """The wanted files of a zip archive, wherever they stand in it."""
-    with damage_reported(archive), zipfile.ZipFile(archive) as packed:
+    with zipfile.ZipFile(archive) as packed:
         for member in packed.infolist():
             _check_name(archive, member.filename)
             if _canonical(member.filename) in wanted and not member.is_dir():
@@ -64,6 +70,7 @@ def zip_members(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
                     _write(_gunzipped(member.filename, source), folder / _canonical(member.filename))
 
 
+@_reporting_damage
 def tar_members(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
     """The wanted files of a tar archive, wherever they stand in it, packed with gzip or not."""
     for name, source in _tar_files(archive):
@@ -71,6 +78,7 @@ def tar_members(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
             _write(_gunzipped(name, source), folder / _canonical(name))
 
 
+@_reporting_damage
 def cifar_pictures(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
     """CIFAR-10 from six PNGs, one image a row, and label lists, into the binary batch files."""
     parts = folder / "parts"
@@ -93,7 +101,7 @@ def _part(folder: Path, name: str) -> Path:
 
 
 def _write_cifar_batch(picture: Path, labels: np.ndarray, target: Path) -> None:
-    with damage_reported(picture), Image.open(picture) as image:
+    with Image.open(picture) as image:
         pixels = np.asarray(image)  # (10000, 1024, 3)
     if pixels.shape != (len(labels), CIFAR_PIXELS // 3, 3):
         raise DataError(f"{picture.name}: expected {len(labels)} rows of 1024 RGB pixels")
@@ -103,6 +111,7 @@ def _write_cifar_batch(picture: Path, labels: np.ndarray, target: Path) -> None:
     rows.tofile(target)
 
 
+@_reporting_damage
 def notmnist_pictures(archive: Path, folder: Path, wanted: frozenset[str]) -> None:
     """notMNIST's PNGs, in the order of class and file name, into one pair of idx files.
 
@@ -133,7 +142,7 @@ def _grey_pixels(encoded: bytes) -> np.ndarray | None:
 
 
 def _tar_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with damage_reported(archive), tarfile.open(archive) as packed:
+    with tarfile.open(archive) as packed:
         for member in packed:
             _check_name(archive, member.name)
             if member.issym() or member.islnk() or member.isdev():

@@ -1,0 +1,56 @@
+"""Loading CIFAR-10 from the cache, against a plain read of the same bytes: time and peak memory.
+
+python -m benchmarks.data
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from evidentia.data import load
+from evidentia.data.catalog import CIFAR10
+from evidentia.data.store import fetch
+
+REPETITIONS = 15
+PEAK = """
+import resource
+from evidentia.data import load
+load("digits")  # what the first load costs once
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+images = load("cifar10").images
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / images.nbytes)
+"""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def plain_read(paths: list[Path]) -> None:
+    """The bytes of the files, and nothing else."""
+    for path in paths:
+        path.read_bytes()
+
+
+def main() -> None:
+    """Measure in turns, print the ratios."""
+    home = fetch(CIFAR10)
+    paths = [home / file.name for file in CIFAR10.splits["train"]]
+    pairs = [
+        (seconds(lambda: plain_read(paths)), seconds(lambda: load("cifar10"))) for _ in range(REPETITIONS)
+    ]
+    read, loaded = (statistics.median(times) for times in zip(*pairs, strict=True))
+    peak = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True).stdout
+    print(f"plain read of the bytes  {read * 1e3:7.1f} ms")
+    print(f"load('cifar10')          {loaded * 1e3:7.1f} ms   {loaded / read:.2f} x the read (at most 3)")
+    print(f"peak memory              {float(peak):7.2f} x the array's bytes (at most 1.3)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def session_cache(tmp_path_factory):
+    """One empty cache for the whole run: the tests neither trust nor fill the user's own."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(session_cache, monkeypatch):
+    monkeypatch.setenv("EVIDENTIA_CACHE", str(session_cache))
+    monkeypatch.delenv("EVIDENTIA_DATA", raising=False)
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    folder = tmp_path / "empty-cache"
+    monkeypatch.setenv("EVIDENTIA_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def registry():
+    """A network test fails where CI is set; elsewhere a machine without a network skips it."""
+
+    def out_of_reach(reason: str) -> None:
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return out_of_reach

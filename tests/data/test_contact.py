@@ -1,0 +1,24 @@
+import numpy as np
+import torch
+
+from evidentia.data import Dataset, contact_sheet
+
+
+def test_each_class_has_its_row_in_its_colours():
+    images = torch.zeros(4, 3, 24, 24, dtype=torch.uint8)
+    images[2:, 0] = 255  # the second class is red
+    sheet = np.asarray(
+        contact_sheet(Dataset(images, torch.tensor([0, 0, 1, 1]), ("ink", "red"), "d"), columns=2)
+    )
+    red = (sheet == [255, 0, 0]).all(2)
+    black = (sheet[:, -100:] == 0).all(2)  # right of the names, which are black too
+    assert red.sum() == black.sum() == 2 * 48 * 48
+    assert np.argwhere(red)[:, 0].min() > np.argwhere(black)[:, 0].max()
+
+
+def test_many_classes_are_thinned_out_and_odd_names_spelt():
+    count = 100
+    images = torch.full((count, 1, 28, 28), 9, dtype=torch.uint8)
+    classes = tuple(chr(0x3B1 + k) for k in range(count))
+    sheet = contact_sheet(Dataset(images, torch.arange(count), classes, "many"), columns=3)
+    assert sheet.height < 26 * 60

@@ -1,0 +1,43 @@
+import subprocess
+import sys
+
+import evidentia
+
+PUBLIC = [
+    "DataError",
+    "EvidentiaError",
+    "EvidentiaWarning",
+    "FetchError",
+    "InputError",
+    "MissingExtraError",
+    "__version__",
+    "data",
+]
+
+
+def test_the_public_list():
+    assert sorted(evidentia.__all__) == PUBLIC
+    assert dir(evidentia) == PUBLIC
+
+
+def test_every_public_name_can_be_had():
+    assert all(getattr(evidentia, name) is not None for name in PUBLIC)
+
+
+def test_unknown_name_is_an_attribute_error():
+    assert not hasattr(evidentia, "softmax")
+
+
+def test_every_error_has_one_base():
+    errors = [getattr(evidentia, name) for name in PUBLIC if name.endswith("Error")]
+    assert all(issubclass(error, evidentia.EvidentiaError) for error in errors)
+
+
+def test_missing_extra_says_what_to_install():
+    message = str(evidentia.MissingExtraError("demo", "mlxtend"))
+    assert message == "mlxtend is not installed; install it with: pip install 'evidentia[demo]'"
+
+
+def test_importing_the_package_and_the_command_line_leaves_torch_alone():
+    code = "import sys, evidentia.cli.app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
