@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from evidentia import data
+    from evidentia.core import Opinion, fuse
     from evidentia.errors import (
         DataError,
         EvidentiaError,
@@ -21,27 +22,36 @@ if TYPE_CHECKING:
         InputError,
         MissingExtraError,
     )
+    from evidentia.losses import EvidentialLoss, functional
 
 # Public name -> the module that defines it; a module stands for itself.
 _HOMES = {
     "DataError": "evidentia.errors",
     "EvidentiaError": "evidentia.errors",
     "EvidentiaWarning": "evidentia.errors",
+    "EvidentialLoss": "evidentia.losses",
     "FetchError": "evidentia.errors",
     "InputError": "evidentia.errors",
     "MissingExtraError": "evidentia.errors",
+    "Opinion": "evidentia.core",
     "data": "evidentia.data",
+    "functional": "evidentia.losses.functional",
+    "fuse": "evidentia.core",
 }
 
 __all__ = [
     "DataError",
     "EvidentiaError",
     "EvidentiaWarning",
+    "EvidentialLoss",
     "FetchError",
     "InputError",
     "MissingExtraError",
+    "Opinion",
     "__version__",
     "data",
+    "functional",
+    "fuse",
 ]
 
 
@@ -49,7 +59,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'evidentia' has no attribute {name!r}")
     home = import_module(_HOMES[name])
-    value = home if home.__name__ == f"evidentia.{name}" else getattr(home, name)
+    value = home if home.__name__.endswith(f".{name}") else getattr(home, name)
     globals()[name] = value
     return value
 

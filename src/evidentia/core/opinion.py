@@ -1,0 +1,157 @@
+"""Opinion: what a classifier thinks of its inputs, as belief, uncertainty and everything derived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evidentia.core import dirichlet
+from evidentia.core.checks import looks_at_values, require_evidence, require_floating
+from evidentia.core.evidence import EvidenceFunction, evidence_function
+from evidentia.errors import InputError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opinion:
+    """Subjective opinions of any batch shape; the last axis of evidence (..., K) is the class.
+
+    Everything is derived from the evidence e: alpha = e + 1, strength S = sum of alpha, belief e / S,
+    uncertainty K / S, probabilities alpha / S (equations 1 and 2 of the paper).
+    """
+
+    evidence: Tensor
+
+    def __post_init__(self) -> None:
+        require_floating("evidence", self.evidence, class_axis=-1)
+
+    @classmethod
+    def from_evidence(cls, evidence: Tensor, *, validate: bool | None = None) -> Opinion:
+        """From evidence (..., K), zero or more. `validate`: look at the values; default on the CPU."""
+        opinion = cls(evidence)
+        require_evidence(evidence, validate)
+        return opinion
+
+    @classmethod
+    def from_logits(
+        cls, logits: Tensor, evidence: str | EvidenceFunction = "exp", *, validate: bool | None = None
+    ) -> Opinion:
+        """From a network's outputs (..., K), by the evidence function that it was trained with."""
+        require_floating("logits", logits, class_axis=-1)
+        if logits.numel() and looks_at_values(logits, validate) and bool(logits.isnan().any()):
+            raise InputError("logits must be numbers, got NaN")
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        return cls.from_evidence(evidence_function(evidence)(wide), validate=validate)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.evidence.shape[-1]
+
+    @property
+    def alpha(self) -> Tensor:
+        """Parameters of the Dirichlet distribution, e + 1, (..., K)."""
+        return self.evidence + 1
+
+    @property
+    def strength(self) -> Tensor:
+        """S, the sum of alpha, (...)."""
+        return self.evidence.sum(-1) + self.num_classes
+
+    @property
+    def belief(self) -> Tensor:
+        """b = e / S, the mass of each class, (..., K)."""
+        return self.evidence / self.strength.unsqueeze(-1)
+
+    @property
+    def uncertainty(self) -> Tensor:
+        """u = K / S, the mass of "I do not know", (...)."""
+        return self.num_classes / self.strength
+
+    @property
+    def probabilities(self) -> Tensor:
+        """p = alpha / S, the mean of the Dirichlet distribution, (..., K)."""
+        return self.alpha / self.strength.unsqueeze(-1)
+
+    @property
+    def labels(self) -> Tensor:
+        """The class with most evidence, (...); where `rejected` is true it means nothing."""
+        return self.evidence.argmax(-1)
+
+    @property
+    def rejected(self) -> Tensor:
+        """True where there is no evidence at all: the opinion is "I do not know", (...)."""
+        return self.evidence.amax(-1) == 0
+
+    def max_probability(self) -> Tensor:
+        """The largest probability, (...)."""
+        return self.probabilities.amax(-1)
+
+    def entropy(self, normalized: bool = False) -> Tensor:
+        """Entropy of the probabilities, total uncertainty in nats, (...); normalized: over log K."""
+        return dirichlet.entropy(self.evidence, normalized)
+
+    def expected_entropy(self) -> Tensor:
+        """Mean entropy of the class distributions drawn, the aleatoric part, (...)."""
+        return dirichlet.expected_entropy(self.evidence)
+
+    def mutual_information(self) -> Tensor:
+        """Entropy less expected entropy, the epistemic part, (...)."""
+        return dirichlet.mutual_information(self.evidence)
+
+    def differential_entropy(self) -> Tensor:
+        """Entropy of the Dirichlet density itself, (...)."""
+        return dirichlet.differential_entropy(self.evidence)
+
+    def dissonance(self) -> Tensor:
+        """Conflict between beliefs, 0 to 1, (...): high where classes with like belief compete."""
+        return dirichlet.dissonance(self.belief)
+
+    def discount(self, trust: float | Tensor) -> Opinion:
+        """As told by a source of this trust, 0 to 1: belief t b, uncertainty 1 - t (1 - u).
+
+        trust: one number, or a tensor that broadcasts to the batch (...).
+        """
+        trust = torch.as_tensor(trust, dtype=self.evidence.dtype, device=self.evidence.device)
+        if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
+            raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
+        total = self.evidence.sum(-1)
+        share = trust * self.num_classes / (self.num_classes + (1 - trust) * total)
+        return Opinion(self.evidence * share.unsqueeze(-1))
+
+    def dirichlet(self) -> torch.distributions.Dirichlet:
+        """The Dirichlet distribution as torch has it, to sample from."""
+        return torch.distributions.Dirichlet(self.alpha)
+
+    def to(self, *args: Any, **kwargs: Any) -> Opinion:
+        """On another device or in another floating type, as Tensor.to."""
+        return Opinion(self.evidence.to(*args, **kwargs))
+
+    def numpy(self) -> dict[str, Any]:
+        """Arrays: evidence, belief, uncertainty, probabilities, labels, rejected."""
+        names = ("evidence", "belief", "uncertainty", "probabilities", "labels", "rejected")
+        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+
+    def __len__(self) -> int:
+        if self.evidence.ndim == 1:
+            raise TypeError("a single opinion has no length")
+        return len(self.evidence)
+
+    def __getitem__(self, index: Any) -> Opinion:
+        if self.evidence.ndim == 1:
+            raise InputError("a single opinion can't be indexed; its arrays can: opinion.belief[0]")
+        chosen = self.evidence[index]
+        if chosen.ndim == 0 or chosen.shape[-1] != self.num_classes:
+            raise InputError("an index chooses opinions, not classes; index opinion.belief for those")
+        return Opinion(chosen)
+
+    def __repr__(self) -> str:
+        if self.evidence.ndim > 1:
+            shape = tuple(self.evidence.shape[:-1])
+            mean = f", mean uncertainty {float(self.uncertainty.mean()):.3f}" if self.evidence.numel() else ""
+            return f"Opinion(batch {shape}, {self.num_classes} classes{mean})"
+        verdict = "I do not know" if bool(self.rejected) else f"class {int(self.labels)}"
+        belief = float(self.belief.amax())
+        return f"Opinion({verdict}, belief {belief:.3f}, uncertainty {float(self.uncertainty):.3f})"

@@ -1,0 +1,152 @@
+"""EvidentialLoss: the whole loss as a module; it holds settings and calls the functions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from evidentia.core.checks import describe, looks_at_values, require_floating
+from evidentia.core.evidence import EvidenceFunction, evidence_function
+from evidentia.core.rowwise import ACTIVATIONS, IDENTITY, RowLoss
+from evidentia.errors import InputError
+from evidentia.losses import annealing
+from evidentia.losses.functional import IGNORE_INDEX, RISKS, as_computed, total_loss
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+class EvidentialLoss(nn.Module):
+    """risk + divergence_weight * min(1, epoch / annealing_epochs) * misleading divergence.
+
+    risk: "squared_error" (equation 5), "cross_entropy" (4) or "type2" (3).
+    evidence: "exp", "relu", "softplus" or a function from logits to evidence.
+    annealing_epochs: over how many epochs the divergence grows to its weight; 0 for none.
+    class_weight: a weight for each class (K,); the mean is then the weighted mean, as in torch.
+    validate: look at the values of logits and targets; default on the CPU only, where it is cheap.
+    """
+
+    class_weight: Tensor | None
+
+    def __init__(
+        self,
+        risk: str = "squared_error",
+        evidence: str | EvidenceFunction = "exp",
+        divergence_weight: float = 1.0,
+        annealing_epochs: float = 10,
+        class_weight: Tensor | None = None,
+        ignore_index: int = IGNORE_INDEX,
+        reduction: str = "mean",
+        *,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__()
+        _require_one_of("risk", risk, tuple(RISKS))
+        _require_one_of("reduction", reduction, REDUCTIONS)
+        _require_not_negative("divergence_weight", divergence_weight)
+        _require_not_negative("annealing_epochs", annealing_epochs)
+        evidence_function(evidence)
+        self.risk, self.evidence, self.reduction = risk, evidence, reduction
+        self.divergence_weight, self.annealing_epochs = divergence_weight, annealing_epochs
+        self.ignore_index, self.validate = ignore_index, validate
+        self.register_buffer("class_weight", _checked_class_weight(class_weight), persistent=False)
+
+    @classmethod
+    def paper(cls) -> EvidentialLoss:
+        """Exactly the paper's choice: relu, squared error, weight 1, annealed over ten epochs."""
+        return cls("squared_error", "relu", divergence_weight=1.0, annealing_epochs=10)
+
+    def forward(self, logits: Tensor, targets: Tensor, epoch: float | None = None) -> Tensor:
+        """The loss of logits (N, K, d1, ...) for class indices (N, d1, ...) or soft labels (N, K, d1, ...).
+
+        epoch: how far the training is, in epochs, fractions included; needed while annealing is on.
+        """
+        require_floating("logits", logits, class_axis=1)
+        if not isinstance(targets, Tensor):
+            raise InputError(f"targets must be a tensor, got {describe(targets)}")
+        x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch))
+        value = total_loss(x, targets, loss, self.risk, self.ignore_index, self.validate)
+        self._require_finite(value, logits)
+        return self._reduced(value, targets, logits.shape[1])
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of its repr."""
+        name = self.evidence if isinstance(self.evidence, str) else "a function"
+        return (
+            f"risk={self.risk}, evidence={name}, divergence_weight={self.divergence_weight}, "
+            f"annealing_epochs={self.annealing_epochs}, reduction={self.reduction}"
+        )
+
+    def _weight_at(self, epoch: float | None) -> float:
+        if self.annealing_epochs and epoch is None:
+            raise InputError(
+                f"epoch must be given while annealing is on (annealing_epochs={self.annealing_epochs}): "
+                "call loss(logits, targets, epoch=...), or set annealing_epochs=0"
+            )
+        return self.divergence_weight * annealing.linear(epoch or 0.0, self.annealing_epochs)
+
+    def _row_loss(self, logits: Tensor, weight: float) -> tuple[Tensor, RowLoss]:
+        """What to evaluate, and on what: logits for a function known here, evidence for the user's own."""
+        if isinstance(self.evidence, str):
+            return logits, RowLoss(ACTIVATIONS[self.evidence], RISKS[self.risk], weight)
+        evidence = as_computed(self.evidence(logits))
+        if evidence.shape != logits.shape:
+            raise InputError(
+                f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(evidence)}"
+            )
+        if looks_at_values(evidence, self.validate) and bool((evidence < 0).any()):
+            raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
+        return evidence, RowLoss(IDENTITY, RISKS[self.risk], weight)
+
+    def _require_finite(self, value: Tensor, logits: Tensor) -> None:
+        # Any NaN among the logits shows in the losses, which are K times fewer to look at.
+        if looks_at_values(value, self.validate) and not bool(value.isfinite().all()):
+            found = "NaN" if bool(logits.isnan().any()) else "infinity"
+            raise InputError(f"logits must be finite numbers, got {found}")
+
+    def _reduced(self, value: Tensor, targets: Tensor, num_classes: int) -> Tensor:
+        weight = self._sample_weight(targets, num_classes)
+        if weight is not None:
+            value = value * weight
+        if self.reduction == "none":
+            return value
+        if self.reduction == "sum":
+            return value.sum()
+        if weight is not None:
+            return value.sum() / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
+        if targets.is_floating_point():
+            return value.sum() / max(value.numel(), 1)
+        counted = (targets != self.ignore_index).sum()
+        return value.sum() / counted.clamp_min(1)
+
+    def _sample_weight(self, targets: Tensor, num_classes: int) -> Tensor | None:
+        """The weight of each sample (N, d1, ...), 0 where ignored; None without class weights."""
+        if self.class_weight is None:
+            return None
+        if len(self.class_weight) != num_classes:
+            raise InputError(
+                f"class_weight must have one weight for each of {num_classes} classes, "
+                f"got {len(self.class_weight)}"
+            )
+        if targets.is_floating_point():
+            return targets.movedim(1, -1).to(self.class_weight.dtype) @ self.class_weight
+        ignored = targets == self.ignore_index
+        return self.class_weight[targets.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
+
+
+def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+
+
+def _require_not_negative(name: str, value: float) -> None:
+    if not 0 <= value < float("inf"):
+        raise InputError(f"{name} must be zero or more, got {value}")
+
+
+def _checked_class_weight(weight: Tensor | None) -> Tensor | None:
+    if weight is None:
+        return None
+    weight = torch.as_tensor(weight, dtype=torch.float32)
+    if weight.ndim != 1 or not bool((weight >= 0).all()) or not bool(weight.isfinite().all()):
+        raise InputError(f"class_weight must be weights (K,) of zero or more, got {weight.tolist()}")
+    return weight
