@@ -7,11 +7,15 @@ PUBLIC = [
     "DataError",
     "EvidentiaError",
     "EvidentiaWarning",
+    "EvidentialLoss",
     "FetchError",
     "InputError",
     "MissingExtraError",
+    "Opinion",
     "__version__",
     "data",
+    "functional",
+    "fuse",
 ]
 
 

@@ -6,6 +6,8 @@ and inside torch.compile, torch.export and vmap, values are looked at only where
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -30,16 +32,27 @@ def require_floating(name: str, value: object, class_axis: int) -> Tensor:
     return value
 
 
+def inside_transform() -> bool:
+    """Whether torch.func (vmap, grad, ...) is at work: values can't be looked at then."""
+    active: bool = torch._C._are_functorch_transforms_active()
+    return active
+
+
 def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:
     """Whether the values of this tensor are to be checked."""
-    if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+    if torch.compiler.is_compiling() or inside_transform():
         return False
     return validate if validate is not None else tensor.device.type == "cpu"
 
 
 def require_evidence(evidence: Tensor, validate: bool | None) -> None:
-    """Evidence that is zero or more and no NaN; the smallest value tells both."""
+    """Evidence that is finite and zero or more; the smallest and the largest value tell."""
     if evidence.numel() and looks_at_values(evidence, validate):
-        least = float(evidence.detach().amin())
-        if not least >= 0:
-            raise InputError(f"evidence must be zero or more, got {least:g}")
+        least, most = (float(bound) for bound in evidence.detach().aminmax())
+        if not 0 <= least <= most < math.inf:
+            raise InputError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
+
+
+def as_computed(x: Tensor) -> Tensor:
+    """float64 stays; everything narrower is computed in float32."""
+    return x if x.dtype == torch.float64 else x.float()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from evidentia.core import rowwise
+from evidentia.core.checks import as_computed
 
 # psi(y + 1/2) = ln y + sum_n c_n y^(-2n): the series of digamma about the half-integer.
 DIGAMMA_SERIES = (
@@ -29,13 +30,9 @@ PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memor
 
 def divergence(evidence: Tensor) -> Tensor:
     """KL[D(alpha) || D(1)], how far an opinion is from "I do not know", (...)."""
-    rows = _wide(evidence).reshape(-1, evidence.shape[-1])
+    rows = as_computed(evidence).reshape(-1, evidence.shape[-1])
     result = rowwise.row_loss(rows, None, rowwise.RowLoss(divergence_weight=1.0))
     return result.view(evidence.shape[:-1])
-
-
-def _wide(evidence: Tensor) -> Tensor:
-    return evidence if evidence.dtype == torch.float64 else evidence.float()
 
 
 def others(evidence: Tensor) -> Tensor:
@@ -63,6 +60,19 @@ def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
         partial = partial * p + power
     between = step * (low + high) * p * q  # low^-2 - high^-2
     return climbed + torch.log1p(step / low) - between * series
+
+
+def trigamma(x: Tensor) -> Tensor:
+    """psi'(x) for x >= 1; torch's own is right to nine digits only."""
+    climbed = torch.zeros_like(x)
+    for shift in range(DIGAMMA_SHIFT):
+        climbed = climbed + (x + shift).reciprocal().square()
+    inverse = (x + (DIGAMMA_SHIFT - 0.5)).reciprocal()
+    square = inverse * inverse
+    series = torch.zeros_like(x)
+    for n in range(len(DIGAMMA_SERIES), 0, -1):
+        series = (series - 2 * n * DIGAMMA_SERIES[n - 1]) * square
+    return climbed + inverse * (1 + series)
 
 
 def entropy(evidence: Tensor, normalized: bool = False) -> Tensor:

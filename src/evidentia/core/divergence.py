@@ -15,6 +15,7 @@ each degree of a polynomial. docs/maths.md derives the formulas; tools/fit_diver
 from __future__ import annotations
 
 import math
+import threading
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -57,8 +58,7 @@ class Elements(NamedTuple):
     p: Polynomial
     q: Polynomial
     slope: Polynomial
-    bound: Tensor  # (2,): for low and high rows, what the first term of the gradient is held below
-    keep: Tensor  # (2,): for low and high rows, whether the value holds the evidence itself
+    choices: Tensor  # (2, 2): bound and keep of Rows, for low and for high rows
 
 
 class Rows(NamedTuple):
@@ -66,8 +66,8 @@ class Rows(NamedTuple):
 
     constant: Tensor  # (M,) float64: G or -H
     derivative: Tensor  # (M,) float64: G' or -H'
-    bound: Tensor  # (M, 1)
-    keep: Tensor  # (M, 1)
+    bound: Tensor  # (M, 1): what the first term of the gradient is held below
+    keep: Tensor  # (M, 1): whether the value holds the evidence itself
 
 
 def coefficients(dtype: torch.dtype) -> Coefficients:
@@ -96,8 +96,7 @@ def element_constants(result: torch.dtype, work: torch.dtype, device: torch.devi
         Polynomial.of(fitted.value_p, like),
         Polynomial.of(fitted.value_q, like),
         Polynomial.of(fitted.slope, like),
-        like.new_tensor([math.inf, -POLE]),
-        like.new_tensor([1.0, 0.0]),
+        like.new_tensor([[math.inf, -POLE], [1.0, 0.0]]),
     )
 
 
@@ -148,59 +147,90 @@ def row_terms(total: Tensor, num_classes: int, result: torch.dtype) -> Rows:
     constant.mul_(y).addcmul_(value.at(rho, scratch), delta * delta)
     derivative = torch.where(high, y, -total).div_(total + y)
     derivative.addcmul_(slope.at(rho, scratch).mul_(delta), rho.square_())
-    side = high.int()
-    bound, keep = (of.index_select(0, side).unsqueeze(1) for of in (elements.bound, elements.keep))
+    bound, keep = elements.choices.index_select(1, high.int()).unsqueeze(2).unbind()
     return Rows(constant, derivative, bound, keep)
+
+
+@lru_cache(maxsize=32)
+def _ones(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.ones(count, dtype=dtype, device=device)
 
 
 def row_sum(x: Tensor, out: Tensor) -> None:
     """Sum over the classes of (M, K) into (M,)."""
     if x.shape[1] < SHORT_ROW:
-        out.copy_(x.mv(x.new_ones(x.shape[1])))
+        out.copy_(x.mv(_ones(x.shape[1], x.dtype, x.device)))
     else:
         torch.sum(x, 1, dtype=out.dtype, out=out)
 
 
-class Blocks:
-    """Buffers for one block, and the element-wise part of the divergence on it."""
+class Buffers(NamedTuple):
+    """Room for one block (m, K)."""
 
-    def __init__(self, rows: int, num_classes: int, constants: Elements) -> None:
-        self._constants = constants
-        self._buffers = [constants.shift.new_empty(rows, num_classes) for _ in range(4)]
+    v: Tensor
+    a: Tensor
+    b: Tensor
+    s: Tensor
 
-    def value(self, evidence: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
-        """Two sums (m,) over a block (m, K); constant - first - second / 2 is the divergence.
-
-        With s = min(e, KNEE): h = (e - s) + s^2 (P(v) + s Q(v)) - log(max(x, 1)) / 2, x = 1 / v. For e
-        below the knee all but the second term is an exact zero, which keeps the digits of a small e.
-        """
-        v, a, b, s = (buffer[: len(evidence)] for buffer in self._buffers)
-        rest, logs = evidence.new_empty(2, len(evidence)).unbind()
-        torch.add(self._constants.shift, evidence, alpha=SCALE, out=v)
-        torch.clamp_min(v, 1.0, out=a).log_()
-        row_sum(a, logs)
-        v.reciprocal_()
-        torch.clamp_max(evidence, KNEE, out=s)
-        self._constants.q.at(v, a)
-        self._constants.p.at(v, b).addcmul_(a, s).mul_(s)
-        # First (s - e), which is exact, then the small term: the other order would lose it.
-        torch.addcmul(s, evidence, keep, value=-1, out=a)
-        a.addcmul_(b, s, value=-1)
-        row_sum(a, rest)
-        return rest, logs
-
-    def gradient(self, evidence: Tensor, bound: Tensor, offset: Tensor, weight: float, out: Tensor) -> None:
-        """offset + weight * (the part of the gradient that differs within a row), into out (m, K).
-
-        After `value` of the same block, whose v it uses. psi'(1+e) = (1 + v A(v)) / (e + POLE).
-        """
-        v, a, b, _ = (buffer[: len(evidence)] for buffer in self._buffers)
-        self._constants.slope.at(v, a).mul_(v)
-        torch.minimum(evidence, bound, out=b)
-        b.addcmul_(evidence, a)
-        torch.addcmul(offset, v, b, value=SCALE * weight, out=out)
+    def cut(self, rows: int) -> Buffers:
+        """For a block of fewer rows."""
+        return self if rows == len(self.v) else Buffers(*(buffer[:rows] for buffer in self))
 
 
-def divergence_of(rows: Rows, rest: Tensor, logs: Tensor) -> Tensor:
-    """The divergence (M,) in float64 from the row part and the sums of the element-wise part."""
-    return (rows.constant - rest).sub_(logs, alpha=0.5).clamp_min_(0)
+_kept = threading.local()
+
+
+def buffers_for(evidence: Tensor, rows: int) -> Buffers:
+    """Buffers for blocks of so many rows; on the CPU a thread keeps its last ones.
+
+    New memory costs more than the arithmetic: every page is touched for the first time. The blocks are
+    small, so that what is kept is about a megabyte.
+    """
+    shape = (rows, evidence.shape[1])
+    if evidence.device.type != "cpu":
+        return Buffers(*(evidence.new_empty(shape) for _ in range(4)))
+    last: Buffers | None = getattr(_kept, "buffers", None)
+    if last is None or last.v.shape != shape or last.v.dtype != evidence.dtype:
+        last = _kept.buffers = Buffers(*(evidence.new_empty(shape) for _ in range(4)))
+    return last
+
+
+def value_sums(evidence: Tensor, keep: Tensor, constants: Elements, buffers: Buffers, out: Tensor) -> None:
+    """Two sums (m, 2) over the rows of a block (m, K), from which `divergence` is made.
+
+    With s = min(e, KNEE): h = (e - s) + s^2 (P(v) + s Q(v)) - log(max(x, 1)) / 2, x = 1 / v. For e below
+    the knee all but the second term is an exact zero, which keeps the digits of a small e.
+    """
+    v, a, b, s = buffers
+    rest, logs = out.unbind(1)
+    torch.add(constants.shift, evidence, alpha=SCALE, out=v)
+    torch.clamp_min(v, 1.0, out=a).log_()
+    row_sum(a, logs)
+    v.reciprocal_()
+    torch.clamp_max(evidence, KNEE, out=s)
+    constants.q.at(v, a)
+    constants.p.at(v, b).addcmul_(a, s).mul_(s)
+    # First (s - e), which is exact, then the small term: the other order would lose it.
+    torch.addcmul(s, evidence, keep, value=-1, out=a)
+    a.addcmul_(b, s, value=-1)
+    row_sum(a, rest)
+
+
+def gradient(
+    evidence: Tensor, bound: Tensor, offset: Tensor, weight: float, constants: Elements, buffers: Buffers
+) -> Tensor:
+    """offset + weight * (the part of the gradient that differs within a row) of a block (m, K), in s.
+
+    After `value_sums` of the same block, whose v it uses. psi'(1+e) = (1 + v A(v)) / (e + POLE). The offset
+    may be in s, too.
+    """
+    v, a, b, s = buffers
+    constants.slope.at(v, a).mul_(v)
+    torch.minimum(evidence, bound, out=b)
+    b.addcmul_(evidence, a)
+    return torch.addcmul(offset, v, b, value=SCALE * weight, out=s)
+
+
+def divergence(rows: Rows, sums: Tensor) -> Tensor:
+    """The divergence (M,) in float64 from the row part and the sums (M, 2) of the element-wise part."""
+    return (rows.constant - sums[:, 0]).sub_(sums[:, 1], alpha=0.5).clamp_min_(0)

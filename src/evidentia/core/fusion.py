@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from evidentia.core.checks import describe
 from evidentia.core.opinion import Opinion
+from evidentia.core.rowwise import MOST_EVIDENCE
 from evidentia.errors import EvidentiaWarning, InputError
 
 
@@ -41,7 +42,9 @@ def constraint(evidence: Tensor) -> Tensor:
         EvidentiaWarning,
         stacklevel=3,
     )
-    return reduce(lambda a, b: a + b + a * b / evidence.shape[-1], evidence.unbind(0))
+    fused = reduce(lambda a, b: a + b + a * b / evidence.shape[-1], evidence.double().unbind(0))
+    # Products of many saturated sources leave any type; beliefs keep their proportions.
+    return (fused * (MOST_EVIDENCE / fused.amax(-1, keepdim=True)).clamp_max(1.0)).to(evidence.dtype)
 
 
 RULES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -49,12 +52,14 @@ RULES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def fuse(opinions: Sequence[Opinion], rule: str = "cumulative") -> Opinion:
+def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
     """One opinion from several of the same shape, by the rule of this name."""
     if rule not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
-    if not opinions:
-        raise InputError("opinions must be one or more, got none")
+    opinions = list(opinions)
+    if not opinions or not all(isinstance(opinion, Opinion) for opinion in opinions):
+        got = ", ".join(describe(opinion) for opinion in opinions) or "none"
+        raise InputError(f"opinions must be one or more of type Opinion, got {got}")
     shapes = {opinion.evidence.shape for opinion in opinions}
     if len(shapes) > 1:
         got = ", ".join(describe(opinion.evidence) for opinion in opinions)

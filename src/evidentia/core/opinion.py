@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from evidentia.core import dirichlet
-from evidentia.core.checks import looks_at_values, require_evidence, require_floating
+from evidentia.core.checks import as_computed, describe, looks_at_values, require_evidence, require_floating
 from evidentia.core.evidence import EvidenceFunction, evidence_function
 from evidentia.errors import InputError
 
@@ -26,13 +26,15 @@ class Opinion:
 
     def __post_init__(self) -> None:
         require_floating("evidence", self.evidence, class_axis=-1)
+        if self.evidence.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"evidence must be float32 or float64, got {describe(self.evidence)}")
 
     @classmethod
     def from_evidence(cls, evidence: Tensor, *, validate: bool | None = None) -> Opinion:
         """From evidence (..., K), zero or more. `validate`: look at the values; default on the CPU."""
-        opinion = cls(evidence)
+        require_floating("evidence", evidence, class_axis=-1)
         require_evidence(evidence, validate)
-        return opinion
+        return cls(as_computed(evidence))
 
     @classmethod
     def from_logits(
@@ -42,8 +44,7 @@ class Opinion:
         require_floating("logits", logits, class_axis=-1)
         if logits.numel() and looks_at_values(logits, validate) and bool(logits.isnan().any()):
             raise InputError("logits must be numbers, got NaN")
-        wide = logits if logits.dtype == torch.float64 else logits.float()
-        return cls.from_evidence(evidence_function(evidence)(wide), validate=validate)
+        return cls.from_evidence(evidence_function(evidence)(as_computed(logits)), validate=validate)
 
     @property
     def num_classes(self) -> int:
@@ -115,6 +116,10 @@ class Opinion:
         trust: one number, or a tensor that broadcasts to the batch (...).
         """
         trust = torch.as_tensor(trust, dtype=self.evidence.dtype, device=self.evidence.device)
+        batch = self.evidence.shape[:-1]
+        sizes = zip(trust.shape[::-1], batch[::-1], strict=False)
+        if trust.ndim > len(batch) or any(own not in (1, size) for own, size in sizes):
+            raise InputError(f"trust must be a number or fit the batch {tuple(batch)}, got {describe(trust)}")
         if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
             raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
         total = self.evidence.sum(-1)
@@ -126,7 +131,7 @@ class Opinion:
         return torch.distributions.Dirichlet(self.alpha)
 
     def to(self, *args: Any, **kwargs: Any) -> Opinion:
-        """On another device or in another floating type, as Tensor.to."""
+        """On another device, or as float32 or float64; as Tensor.to."""
         return Opinion(self.evidence.to(*args, **kwargs))
 
     def numpy(self) -> dict[str, Any]:
@@ -142,10 +147,10 @@ class Opinion:
     def __getitem__(self, index: Any) -> Opinion:
         if self.evidence.ndim == 1:
             raise InputError("a single opinion can't be indexed; its arrays can: opinion.belief[0]")
-        chosen = self.evidence[index]
-        if chosen.ndim == 0 or chosen.shape[-1] != self.num_classes:
-            raise InputError("an index chooses opinions, not classes; index opinion.belief for those")
-        return Opinion(chosen)
+        # The index is put to the batch axes alone: it can't reach the classes, however it is written.
+        batch = self.evidence.shape[:-1]
+        chosen = torch.arange(batch.numel(), device=self.evidence.device).view(batch)[index]
+        return Opinion(self.evidence.reshape(-1, self.num_classes)[chosen])
 
     def __repr__(self) -> str:
         if self.evidence.ndim > 1:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from evidentia.core import dirichlet
-from evidentia.core.checks import describe, looks_at_values, require_evidence, require_floating
+from evidentia.core.checks import as_computed, describe, looks_at_values, require_evidence, require_floating
 from evidentia.core.rowwise import Risk, RiskTerms, RowLoss, row_loss
 from evidentia.errors import InputError
 
@@ -48,7 +48,7 @@ def misleading_divergence(
 ) -> Tensor:
     """KL[D(alpha~) || D(1)], alpha~ = y + (1 - y) alpha: of the evidence for wrong classes."""
     evidence = _checked_evidence(evidence, validate)
-    return total_loss(evidence, targets, RowLoss(divergence_weight=1.0), None, ignore_index, validate)
+    return total_loss(evidence, targets, RowLoss(divergence_weight=1.0), None, ignore_index, validate)[0]
 
 
 def divergence(evidence: Tensor, *, validate: bool | None = None) -> Tensor:
@@ -60,18 +60,13 @@ def _risk_of_evidence(
     risk: str, evidence: Tensor, targets: Tensor, ignore_index: int, validate: bool | None
 ) -> Tensor:
     evidence = _checked_evidence(evidence, validate)
-    return total_loss(evidence, targets, RowLoss(risk=RISKS[risk]), risk, ignore_index, validate)
+    return total_loss(evidence, targets, RowLoss(risk=RISKS[risk]), risk, ignore_index, validate)[0]
 
 
 def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
     require_floating("evidence", evidence, class_axis=1)
     require_evidence(evidence, validate)
     return as_computed(evidence)
-
-
-def as_computed(x: Tensor) -> Tensor:
-    """float64 stays; everything narrower is computed in float32."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 def total_loss(
@@ -81,18 +76,28 @@ def total_loss(
     risk: str | None,
     ignore_index: int,
     validate: bool | None,
-) -> Tensor:
-    """risk + divergence of each sample: x (N, K, d1, ...) of evidence or logits, result (N, d1, ...)."""
-    rows = x.movedim(1, -1).reshape(-1, x.shape[1])
-    shape = x.shape[:1] + x.shape[2:]
+) -> tuple[Tensor, Tensor | None]:
+    """risk + divergence of each sample: x (N, K, d1, ...) of evidence or logits, result (N, d1, ...).
+
+    Beside it, which samples were ignored; None where surely none was.
+    """
     if targets.is_floating_point():
         _require_soft_labels(x, targets, validate)
-        soft = targets.movedim(1, -1).reshape(-1, x.shape[1])
-        return _soft_loss(rows, soft, loss, risk).view(shape)
+        return _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss, risk), x), None
     _require_indices(x, targets)
-    wanted, ignored = _without_ignored(targets.reshape(-1), x.shape[1], ignore_index, validate)
-    value = row_loss(rows, wanted, loss).view(shape)
-    return value if ignored is None else value.masked_fill(ignored.view(shape), 0.0)
+    wanted, ignored = _without_ignored(targets, x.shape[1], ignore_index, validate)
+    value = _shaped(row_loss(_as_rows(x), wanted.reshape(-1), loss), x)
+    return (value, None) if ignored is None else (value.masked_fill(ignored, 0.0), ignored)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    """(N, K, d1, ...) as rows (M, K)."""
+    return x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, x.shape[1])
+
+
+def _shaped(value: Tensor, x: Tensor) -> Tensor:
+    """(M,) as (N, d1, ...)."""
+    return value if x.ndim == 2 else value.view(x.shape[:1] + x.shape[2:])
 
 
 def _require_indices(x: Tensor, targets: Tensor) -> None:
@@ -109,8 +114,8 @@ def _without_ignored(
 ) -> tuple[Tensor, Tensor | None]:
     """Targets that can all be used as an index, and which of them were to be ignored."""
     if looks_at_values(targets, validate) and targets.numel():
-        low, high = targets.aminmax()
-        if low >= 0 and high < num_classes and not 0 <= ignore_index < num_classes:
+        low, high = (int(bound) for bound in targets.aminmax())
+        if low >= 0 and high < num_classes and not low <= ignore_index <= high:
             return targets, None
         _require_range(targets, num_classes, ignore_index)
     ignored = targets == ignore_index
@@ -150,28 +155,27 @@ def _type2_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) 
 
 def _cross_entropy_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) -> RiskTerms:
     alpha, rest = own + 1, total + (num_classes - 1)
-    at_strength = torch.polygamma(1, alpha + rest)
-    own_slope = at_strength - torch.polygamma(1, alpha)
+    at_strength = dirichlet.trigamma(alpha + rest)
+    own_slope = at_strength - dirichlet.trigamma(alpha)
     return RiskTerms(dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
 
 
 def _squared_error_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) -> RiskTerms:
-    """With R the sum and Q the sum of squares of the wrong alpha: (R^2 + Q) / S^2 + V / (S + 1),
+    """With a = 1 - p_y, p = p_y and q the sum of p_j^2 over the wrong classes: a^2 + q + V / (S + 1),
 
-    V = 1 - sum p^2 = (R (S + alpha_y) - Q) / S^2, which does not cancel where alpha_y is nearly S.
+    V = 1 - p^2 - q = a + a p - q, which does not cancel where p is nearly one.
     """
     alpha, rest = own + 1, total + (num_classes - 1)
-    square = squares + 2 * total + (num_classes - 1)
+    square = squares.add(total, alpha=2).add_(num_classes - 1)
     strength = alpha + rest
-    inverse, variance_weight = 1 / strength, 1 / (strength + 1)
-    error = (rest * rest + square) * inverse**2
-    variance = (rest * (strength + alpha) - square) * inverse**2 * variance_weight
-    common = -(2 * error * inverse + variance * variance_weight)
-    spread = 2 * (alpha * alpha + square) * inverse**3 * variance_weight
-    wrong_slope = 2 * inverse * variance_weight
-    wrong = common + spread + 2 * rest * inverse**2 + wrong_slope
-    own_slope = common - 2 * (alpha * rest - square) * inverse**3 * variance_weight
-    return RiskTerms(error + variance, wrong, wrong_slope, own_slope)
+    inverse, shrink = strength.reciprocal(), (strength + 1).reciprocal()
+    a, p, q = rest * inverse, alpha * inverse, square * (inverse * inverse)
+    error, variance = torch.addcmul(q, a, a), torch.addcmul(a, a, p) - q
+    slope = 2 * inverse * shrink
+    common = torch.addcmul(inverse * error * -2, shrink * shrink, variance, value=-1)
+    wrong = torch.addcmul(common, slope, torch.addcmul(q, p, p) + 1).addcmul_(a, inverse, value=2)
+    own_slope = torch.addcmul(common, slope, torch.addcmul(q, p, a, value=-1))
+    return RiskTerms(torch.addcmul(error, shrink, variance), wrong, slope, own_slope)
 
 
 RISKS: dict[str, Risk] = {

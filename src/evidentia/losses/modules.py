@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
-from evidentia.core.checks import describe, looks_at_values, require_floating
+from evidentia.core.checks import as_computed, describe, looks_at_values, require_floating
 from evidentia.core.evidence import EvidenceFunction, evidence_function
 from evidentia.core.rowwise import ACTIVATIONS, IDENTITY, RowLoss
 from evidentia.errors import InputError
 from evidentia.losses import annealing
-from evidentia.losses.functional import IGNORE_INDEX, RISKS, as_computed, total_loss
+from evidentia.losses.functional import IGNORE_INDEX, RISKS, total_loss
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -64,9 +66,12 @@ class EvidentialLoss(nn.Module):
         if not isinstance(targets, Tensor):
             raise InputError(f"targets must be a tensor, got {describe(targets)}")
         x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch))
-        value = total_loss(x, targets, loss, self.risk, self.ignore_index, self.validate)
-        self._require_finite(value, logits)
-        return self._reduced(value, targets, logits.shape[1])
+        if self.reduction == "mean" and self.class_weight is None:
+            loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+        value, ignored = total_loss(x, targets, loss, self.risk, self.ignore_index, self.validate)
+        result = self._reduced(value, self._sample_weight(targets, logits.shape[1]), ignored)
+        self._require_finite(result, logits)
+        return result
 
     def extra_repr(self) -> str:
         """What stands between the brackets of its repr."""
@@ -97,14 +102,14 @@ class EvidentialLoss(nn.Module):
             raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
         return evidence, RowLoss(IDENTITY, RISKS[self.risk], weight)
 
-    def _require_finite(self, value: Tensor, logits: Tensor) -> None:
-        # Any NaN among the logits shows in the losses, which are K times fewer to look at.
-        if looks_at_values(value, self.validate) and not bool(value.isfinite().all()):
+    def _require_finite(self, result: Tensor, logits: Tensor) -> None:
+        # Any NaN among the logits shows in the result: one number to look at.
+        if looks_at_values(result, self.validate) and not math.isfinite(float(result.detach().sum())):
             found = "NaN" if bool(logits.isnan().any()) else "infinity"
             raise InputError(f"logits must be finite numbers, got {found}")
 
-    def _reduced(self, value: Tensor, targets: Tensor, num_classes: int) -> Tensor:
-        weight = self._sample_weight(targets, num_classes)
+    def _reduced(self, value: Tensor, weight: Tensor | None, ignored: Tensor | None) -> Tensor:
+        """Of the losses (N, d1, ...): themselves, their sum, or their mean over what counts."""
         if weight is not None:
             value = value * weight
         if self.reduction == "none":
@@ -112,14 +117,14 @@ class EvidentialLoss(nn.Module):
         if self.reduction == "sum":
             return value.sum()
         if weight is not None:
+            weight = weight if ignored is None else weight.masked_fill(ignored, 0.0)
             return value.sum() / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
-        if targets.is_floating_point():
+        if ignored is None:
             return value.sum() / max(value.numel(), 1)
-        counted = (targets != self.ignore_index).sum()
-        return value.sum() / counted.clamp_min(1)
+        return value.sum() / (~ignored).sum().clamp_min(1)
 
     def _sample_weight(self, targets: Tensor, num_classes: int) -> Tensor | None:
-        """The weight of each sample (N, d1, ...), 0 where ignored; None without class weights."""
+        """The weight of each sample (N, d1, ...); None without class weights."""
         if self.class_weight is None:
             return None
         if len(self.class_weight) != num_classes:
@@ -129,8 +134,7 @@ class EvidentialLoss(nn.Module):
             )
         if targets.is_floating_point():
             return targets.movedim(1, -1).to(self.class_weight.dtype) @ self.class_weight
-        ignored = targets == self.ignore_index
-        return self.class_weight[targets.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
+        return self.class_weight[targets.clamp(0, num_classes - 1)]
 
 
 def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:

@@ -1,0 +1,197 @@
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests import references as ref
+
+import evidentia as ev
+
+RULES = {
+    "cumulative": ref.naive_cumulative_fusion,
+    "averaging": ref.naive_averaging_fusion,
+    "weighted": ref.naive_weighted_fusion,
+    "constraint": ref.naive_constraint_fusion,
+}
+
+
+def opinion(rows):
+    return ev.Opinion.from_evidence(torch.tensor(rows, dtype=torch.float64))
+
+
+def fuse(opinions, rule):
+    """Fusion that expects the warning of the belief-constraint rule, and of that rule only."""
+    if rule != "constraint":
+        return ev.fuse(opinions, rule=rule)
+    with pytest.warns(ev.EvidentiaWarning):
+        return ev.fuse(opinions, rule=rule)
+
+
+def masses(opinion):
+    return ref.naive_belief(opinion.evidence), ref.naive_uncertainty(opinion.evidence)
+
+
+def close(one, other, rtol=1e-9, atol=1e-12):
+    torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
+
+
+def assert_same(one, other):
+    close(one.belief, other.belief)
+    close(one.uncertainty, other.uncertainty)
+
+
+@st.composite
+def sources(draw, least=2, most=4):
+    """Two to four opinions of one shape: 2 rows over 2 to 5 classes, each element zero or 10^x."""
+    K, count = draw(st.integers(2, 5)), draw(st.integers(least, most))
+    element = st.one_of(st.just(0.0), st.floats(-3, 3).map(lambda x: 10.0**x))
+    rows = st.lists(st.lists(element, min_size=K, max_size=K), min_size=2, max_size=2)
+    return [opinion(draw(rows)) for _ in range(count)]
+
+
+def vacuous(like):
+    return ev.Opinion.from_evidence(torch.zeros_like(like.evidence))
+
+
+every_rule = pytest.mark.parametrize("rule", RULES)
+
+
+@every_rule
+@given(sources())
+@settings(deadline=None)
+def test_fusion_is_that_of_belief_masses(rule, opinions):
+    assume(rule != "weighted" or all((sum(o.evidence for o in opinions) > 0).any(-1)))
+    belief, u = RULES[rule]([masses(o) for o in opinions])
+    fused = fuse(opinions, rule)
+    close(fused.belief, belief, rtol=1e-7)
+    close(fused.uncertainty, u, rtol=1e-7)
+
+
+@every_rule
+@given(sources())
+@settings(deadline=None)
+def test_masses_still_sum_to_one(rule, opinions):
+    fused = fuse(opinions, rule)
+    close(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2, dtype=torch.float64))
+    assert fused.evidence.shape == opinions[0].evidence.shape
+    assert (fused.evidence >= 0).all()
+
+
+@every_rule
+@given(sources())
+@settings(deadline=None)
+def test_the_order_of_the_sources_does_not_matter(rule, opinions):
+    assert_same(fuse(opinions, rule), fuse(opinions[::-1], rule))
+
+
+@pytest.mark.parametrize("rule", ["cumulative", "weighted", "constraint"])
+@given(sources(least=1))
+@settings(deadline=None)
+def test_a_vacuous_opinion_is_neutral(rule, opinions):
+    without = fuse(opinions, rule) if len(opinions) > 1 else opinions[0]
+    assert_same(fuse([*opinions, vacuous(opinions[0])], rule), without)
+
+
+@pytest.mark.parametrize("rule", ["averaging", "weighted"])
+@given(sources(least=1, most=1), st.integers(2, 4))
+@settings(deadline=None)
+def test_an_opinion_heard_again_changes_nothing(rule, opinions, times):
+    assert_same(fuse(opinions * times, rule), opinions[0])
+
+
+def test_averaging_with_a_vacuous_opinion_halves_the_evidence():
+    one = opinion([4.0, 2.0, 0.0])
+    assert ev.fuse([one, vacuous(one)], rule="averaging").evidence.tolist() == pytest.approx([2.0, 1.0, 0.0])
+
+
+@every_rule
+def test_vacuous_opinions_stay_vacuous(rule):
+    none = opinion([[0.0, 0.0, 0.0]])
+    fused = fuse([none, none], rule)
+    assert fused.uncertainty.tolist() == [1.0]
+    assert fused.evidence.tolist() == [[0.0, 0.0, 0.0]]
+
+
+@given(sources())
+@settings(deadline=None)
+def test_the_constraint_rule_never_raises_uncertainty(opinions):
+    least = torch.stack([o.uncertainty for o in opinions]).amin(0)
+    assert (fuse(opinions, "constraint").uncertainty <= least * (1 + 1e-12)).all()
+
+
+def test_the_constraint_rule_is_sure_of_a_conflict():
+    """Two sources that contradict each other leave less uncertainty than either: why the rule warns."""
+    one, other = opinion([18.0, 0.0]), opinion([0.0, 18.0])
+    fused = fuse([one, other], "constraint")
+    assert fused.uncertainty.item() < one.uncertainty.item()
+    assert fused.evidence.tolist() == pytest.approx([18.0, 18.0])
+
+
+def test_the_constraint_rule_by_hand():
+    """e1 + e2 + e1 e2 / K, K = 2: (2 + 4 + 4, 0 + 6 + 0)."""
+    fused = fuse([opinion([2.0, 0.0]), opinion([4.0, 6.0])], "constraint")
+    assert fused.evidence.tolist() == pytest.approx([10.0, 6.0])
+
+
+def test_weights_by_hand():
+    """1 - u of (2, 0) is 1/2, of (0, 6) 3/4: (2 * 2, 6 * 3) / 5."""
+    fused = ev.fuse([opinion([2.0, 0.0]), opinion([0.0, 6.0])], rule="weighted")
+    assert fused.evidence.tolist() == pytest.approx([0.8, 3.6])
+
+
+def test_evidence_adds_up_by_default():
+    fused = ev.fuse([opinion([1.0, 2.0]), opinion([3.0, 0.0]), opinion([0.5, 0.5])])
+    assert fused.evidence.tolist() == pytest.approx([4.5, 2.5])
+
+
+@pytest.mark.parametrize("rule", ["cumulative", "averaging", "weighted"])
+def test_one_source_is_left_alone(rule):
+    one = opinion([[1.0, 2.0], [0.0, 0.0]])
+    assert_same(ev.fuse([one], rule=rule), one)
+
+
+def test_batches_of_any_shape():
+    batch = ev.Opinion.from_evidence(torch.rand(2, 3, 5, dtype=torch.float64))
+    fused = ev.fuse([batch, batch], rule="weighted")
+    assert fused.uncertainty.shape == (2, 3)
+    assert_same(fused, batch)
+
+
+@every_rule
+def test_saturated_sources_keep_their_masses(rule):
+    """Four sources at the upper bound of exp, e^30 in float32: the rule's products must not overflow."""
+    saturated = ev.Opinion.from_logits(torch.tensor([[40.0, -40.0], [40.0, 40.0]]))
+    fused = fuse([saturated] * 4, rule)
+    close(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ["averaging", "weighted"])
+def test_large_evidence_in_single_precision(rule):
+    """1 - u is 1 in float32 for both; beliefs stay within rounding."""
+    one = ev.Opinion.from_evidence(torch.tensor([1e13, 0.0, 2e12]))
+    close(ev.fuse([one, one], rule=rule).belief, one.belief, rtol=1e-6, atol=1e-7)
+
+
+def test_tiny_evidence_in_single_precision_is_weighted_alike():
+    """1 - u rounds to 0 in float32 for evidence 1e-9: equal sources must not fall to 0 / 0."""
+    one = ev.Opinion.from_evidence(torch.tensor([1e-9, 0.0, 3e-9]))
+    fused = ev.fuse([one, one], rule="weighted")
+    close(fused.evidence, one.evidence, rtol=1e-5, atol=0)
+
+
+# ----------------------------------------------------------------------------------------------------- errors
+
+
+def test_unknown_rule_is_refused_by_name():
+    with pytest.raises(ev.InputError, match="dempster"):
+        ev.fuse([opinion([1.0, 2.0])] * 2, rule="dempster")
+
+
+def test_nothing_to_fuse_is_refused():
+    with pytest.raises(ev.InputError):
+        ev.fuse([])
+
+
+@pytest.mark.parametrize("other", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]]])
+def test_opinions_of_different_shapes_are_refused(other):
+    with pytest.raises(ev.InputError):
+        ev.fuse([opinion([1.0, 2.0]), opinion(other)])

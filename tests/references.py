@@ -1,0 +1,420 @@
+"""Slow and plain references that the tests hold the library against; nothing here imports evidentia.
+
+`exact_*` work in mpmath on plain lists of evidence, one sample at a time. Floats are taken as they are; `y`
+is a class index or a list with the soft label. `naive_*` are the formulas as printed, in torch float64: the
+losses have the class axis at 1, opinions have it last.
+
+Equation numbers are those of Sensoy, Kaplan, Kandemir (2018); the measures and the fusion rules are not in
+that paper and name their own source.
+"""
+
+import math
+from functools import lru_cache
+
+import mpmath as mp
+import torch
+
+# ----------------------------------------------------------------------------------------------- exact, parts
+
+
+def exact_digits(evidence):
+    """50 digits, and as many more as the terms of a divergence lose when they cancel.
+
+    Near e = 0 terms of size e leave a sum of size e^2; for large e, terms of size S log S leave a small one.
+    """
+    largest = float(max(evidence))
+    return 50 if largest == 0 else 50 + 2 * math.ceil(abs(math.log10(largest)))
+
+
+def exact_trigamma(x):
+    """psi'(x) = sum_{i<n} 1/(x+i)^2 + 1/z + 1/(2 z^2) + sum_k B_2k / z^(2k+1), z = x + n, for x >= 1.
+
+    In integers with a fixed binary point: mpmath.psi(1, x) takes too long for 21841 classes.
+    """
+    magnitude = max(0, mp.mag(x))
+    bits = 2 * mp.mp.prec + 2 * magnitude  # half of them guard against the growth of the Bernoulli numbers
+    one = 1 << bits
+    z = int(mp.floor(mp.ldexp(mp.mpf(x), bits)))
+    total = 0
+    while z < mp.mp.dps << bits:
+        total += (one**3) // (z * z)
+        z += one
+    power, square = one * one // z, z * z
+    total += power + (one * one * one) // (2 * square)
+    for numerator, denominator in _bernoulli_numbers(mp.mp.dps):
+        power = power * one * one // square
+        term = power * numerator // denominator
+        total += term
+        if abs(term) <= 1:
+            break
+    return mp.ldexp(mp.mpf(total), -bits)
+
+
+@lru_cache
+def _bernoulli_numbers(count):
+    return [mp.bernfrac(2 * k) for k in range(1, count + 1)]
+
+
+@lru_cache(maxsize=200_000)
+def _log_gamma(evidence, digits):
+    with mp.workdps(digits):
+        return mp.loggamma(1 + mp.mpf(evidence))
+
+
+@lru_cache(maxsize=200_000)
+def _digamma(evidence, digits):
+    with mp.workdps(digits):
+        return mp.digamma(1 + mp.mpf(evidence))
+
+
+@lru_cache(maxsize=200_000)
+def _trigamma(evidence, digits):
+    with mp.workdps(digits):
+        return exact_trigamma(1 + mp.mpf(evidence))
+
+
+def _label(y, K):
+    """The label as K values: a one-hot list for an index, the soft label itself otherwise."""
+    if isinstance(y, int):
+        return [1 if k == y else 0 for k in range(K)]
+    return [mp.mpf(value) for value in y]
+
+
+def _alpha(evidence):
+    return [1 + mp.mpf(e) for e in evidence]
+
+
+# ---------------------------------------------------------------------------------------------- exact, losses
+
+
+def exact_type2(evidence, y):
+    """sum_j y_j (log S - log alpha_j), eq. 3."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        log_S = mp.log(mp.fsum(alpha))
+        return mp.fsum(t * (log_S - mp.log(a)) for t, a in zip(label, alpha, strict=True) if t)
+
+
+def exact_type2_gradient(evidence, y):
+    """d/de_k = (sum_j y_j) / S - y_k / alpha_k, from eq. 3."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        common = mp.fsum(label) / mp.fsum(alpha)
+        return [common - t / a for t, a in zip(label, alpha, strict=True)]
+
+
+def exact_cross_entropy(evidence, y):
+    """sum_j y_j (psi(S) - psi(alpha_j)), eq. 4."""
+    digits = exact_digits(evidence)
+    with mp.workdps(digits):
+        label = _label(y, len(evidence))
+        psi_S = mp.digamma(mp.fsum(_alpha(evidence)))
+        return mp.fsum(t * (psi_S - _digamma(e, digits)) for t, e in zip(label, evidence, strict=True) if t)
+
+
+def exact_cross_entropy_gradient(evidence, y):
+    """d/de_k = (sum_j y_j) psi'(S) - y_k psi'(alpha_k), from eq. 4."""
+    digits = exact_digits(evidence)
+    with mp.workdps(digits):
+        label = _label(y, len(evidence))
+        common = mp.fsum(label) * exact_trigamma(mp.fsum(_alpha(evidence)))
+        return [common - (t * _trigamma(e, digits) if t else 0) for t, e in zip(label, evidence, strict=True)]
+
+
+def exact_squared_error(evidence, y):
+    """sum_j (y_j - p_j)^2 + p_j (1 - p_j) / (S + 1), eq. 5."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        S = mp.fsum(alpha)
+        p = [a / S for a in alpha]
+        return mp.fsum((t - q) ** 2 + q * (1 - q) / (S + 1) for t, q in zip(label, p, strict=True))
+
+
+def exact_squared_error_gradient(evidence, y):
+    """With Q = sum_j p_j^2 and R = sum_j (y_j - p_j) p_j, from eq. 5.
+
+    d/de_k = -2 (y_k - p_k - R) / S - 2 (p_k - Q) / (S (S + 1)) - (1 - Q) / (S + 1)^2.
+    """
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        S = mp.fsum(alpha)
+        p = [a / S for a in alpha]
+        Q = mp.fsum(q * q for q in p)
+        R = mp.fsum((t - q) * q for t, q in zip(label, p, strict=True))
+        common = (1 - Q) / (S + 1) ** 2
+        return [
+            -2 * (t - q - R) / S - 2 * (q - Q) / (S * (S + 1)) - common for t, q in zip(label, p, strict=True)
+        ]
+
+
+def exact_divergence(evidence):
+    """KL[D(alpha) || D(1)] = lnG(S) - lnG(K) - sum lnG(alpha_k) + sum (alpha_k - 1)(psi(alpha_k) - psi(S)).
+
+    The unnumbered equation after eq. 5, there with alpha~.
+    """
+    digits = exact_digits(evidence)
+    with mp.workdps(digits):
+        S = mp.fsum(_alpha(evidence))
+        psi_S = mp.digamma(S)
+        gammas = (
+            mp.loggamma(S) - mp.loggamma(len(evidence)) - mp.fsum(_log_gamma(e, digits) for e in evidence)
+        )
+        return gammas + mp.fsum(mp.mpf(e) * (_digamma(e, digits) - psi_S) for e in evidence)
+
+
+def exact_divergence_gradient(evidence):
+    """d/de_k = e_k psi'(alpha_k) - (S - K) psi'(S), from the divergence above."""
+    digits = exact_digits(evidence)
+    with mp.workdps(digits):
+        total = mp.fsum(mp.mpf(e) for e in evidence)
+        common = total * exact_trigamma(total + len(evidence))
+        return [mp.mpf(e) * _trigamma(e, digits) - common for e in evidence]
+
+
+def exact_misleading(evidence, y):
+    """The evidence against the label, (1 - y) * e: alpha~ - 1 of the paper's alpha~ = y + (1 - y) * alpha."""
+    with mp.workdps(50):
+        return [(1 - t) * mp.mpf(e) for t, e in zip(_label(y, len(evidence)), evidence, strict=True)]
+
+
+def exact_misleading_divergence(evidence, y):
+    """KL[D(alpha~) || D(1)], alpha~ = y + (1 - y) * alpha, the unnumbered equation after eq. 5."""
+    return exact_divergence(exact_misleading(evidence, y))
+
+
+def exact_misleading_divergence_gradient(evidence, y):
+    """d/de_k = (1 - y_k) dKL/dalpha~_k."""
+    inner = exact_divergence_gradient(exact_misleading(evidence, y))
+    with mp.workdps(50):
+        return [(1 - t) * d for t, d in zip(_label(y, len(evidence)), inner, strict=True)]
+
+
+# -------------------------------------------------------------------------------------------- exact, measures
+
+
+def exact_entropy(evidence):
+    """-sum p ln p of the mean p = alpha / S (eq. 2)."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha = _alpha(evidence)
+        S = mp.fsum(alpha)
+        return -mp.fsum(a / S * mp.log(a / S) for a in alpha)
+
+
+def exact_expected_entropy(evidence):
+    """-sum p (psi(alpha + 1) - psi(S + 1)): the mean of the entropy under the Dirichlet."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha = _alpha(evidence)
+        S = mp.fsum(alpha)
+        psi_S = mp.digamma(S + 1)
+        return -mp.fsum(a / S * (mp.digamma(a + 1) - psi_S) for a in alpha)
+
+
+def exact_mutual_information(evidence):
+    """Entropy of the mean less the expected entropy."""
+    with mp.workdps(exact_digits(evidence)):
+        return exact_entropy(evidence) - exact_expected_entropy(evidence)
+
+
+# ---------------------------------------------------------------------------------------------- naive, losses
+
+
+def naive_evidence(logits, name):
+    """relu: max(z, 0); softplus: log(1 + exp z); exp: exp z, z held within [-10, 30]."""
+    if name == "relu":
+        return torch.where(logits > 0, logits, torch.zeros_like(logits))
+    if name == "softplus":
+        return torch.log1p(torch.exp(logits))
+    return torch.exp(torch.minimum(torch.maximum(logits, torch.tensor(-10.0)), torch.tensor(30.0)))
+
+
+def naive_one_hot(targets, K):
+    """Class indices (N, d1, ...) as a matrix of zeros and ones (N, K, d1, ...)."""
+    classes = torch.arange(K).reshape(1, K, *[1] * (targets.ndim - 1))
+    return (targets.unsqueeze(1) == classes).double()
+
+
+def naive_type2(evidence, y):
+    """sum_j y_j (log S - log alpha_j), eq. 3; evidence and label y (N, K, ...)."""
+    alpha = evidence + 1
+    S = alpha.sum(1, keepdim=True)
+    return (y * (S.log() - alpha.log())).sum(1)
+
+
+def naive_cross_entropy(evidence, y):
+    """sum_j y_j (psi(S) - psi(alpha_j)), eq. 4; evidence and label y (N, K, ...)."""
+    alpha = evidence + 1
+    S = alpha.sum(1, keepdim=True)
+    return (y * (torch.digamma(S) - torch.digamma(alpha))).sum(1)
+
+
+def naive_error_part(evidence, y):
+    """(y_j - alpha_j / S)^2 per class, L^err of the form of eq. 5 that the propositions speak of."""
+    alpha = evidence + 1
+    return (y - alpha / alpha.sum(1, keepdim=True)) ** 2
+
+
+def naive_variance_part(evidence):
+    """alpha_j (S - alpha_j) / (S^2 (S + 1)) per class, L^var of the form of eq. 5 for the propositions."""
+    alpha = evidence + 1
+    S = alpha.sum(1, keepdim=True)
+    return alpha * (S - alpha) / (S**2 * (S + 1))
+
+
+def naive_squared_error(evidence, y):
+    """sum_j y_j^2 - 2 y_j E[p_j] + E[p_j^2], eq. 5, E[p_j^2] = alpha_j (alpha_j + 1) / (S (S + 1))."""
+    alpha = evidence + 1
+    S = alpha.sum(1, keepdim=True)
+    return (y**2 - 2 * y * alpha / S + alpha * (alpha + 1) / (S * (S + 1))).sum(1)
+
+
+def naive_divergence(evidence):
+    """lnG(S) - lnG(K) - sum lnG(alpha_k) + sum (alpha_k - 1)(psi(alpha_k) - psi(S)), below eq. 5."""
+    alpha = evidence + 1
+    S = alpha.sum(1, keepdim=True)
+    normaliser = torch.lgamma(S).squeeze(1) - math.lgamma(alpha.shape[1]) - torch.lgamma(alpha).sum(1)
+    return normaliser + ((alpha - 1) * (torch.digamma(alpha) - torch.digamma(S))).sum(1)
+
+
+def naive_misleading_divergence(evidence, y):
+    """The divergence of alpha~ = y + (1 - y) * alpha, unnumbered after eq. 5."""
+    alpha = evidence + 1
+    return naive_divergence(y + (1 - y) * alpha - 1)
+
+
+def naive_annealing(epoch, annealing_epochs=10):
+    """lambda_t = min(1, t / 10), below eq. 5."""
+    return min(1.0, epoch / annealing_epochs)
+
+
+def naive_total(risk, divergence, epoch, annealing_epochs=10, weight=1.0):
+    """L_i + lambda_t KL, the total loss after eq. 5, per sample."""
+    return risk + weight * naive_annealing(epoch, annealing_epochs) * divergence
+
+
+# ------------------------------------------------------------------------------------ naive, opinions (.., K)
+
+
+def naive_strength(evidence):
+    """S = sum_k (e_k + 1), below eq. 1."""
+    return (evidence + 1).sum(-1)
+
+
+def naive_belief(evidence):
+    """b_k = e_k / S, eq. 1."""
+    return evidence / naive_strength(evidence).unsqueeze(-1)
+
+
+def naive_uncertainty(evidence):
+    """u = K / S, eq. 1."""
+    return evidence.shape[-1] / naive_strength(evidence)
+
+
+def naive_probabilities(evidence):
+    """p_k = alpha_k / S, eq. 2."""
+    return (evidence + 1) / naive_strength(evidence).unsqueeze(-1)
+
+
+def naive_entropy(evidence):
+    """-sum p ln p of the mean (eq. 2)."""
+    p = naive_probabilities(evidence)
+    return -(p * p.log()).sum(-1)
+
+
+def naive_expected_entropy(evidence):
+    """-sum p (psi(alpha + 1) - psi(S + 1)); Malinin and Gales 2018."""
+    S = naive_strength(evidence).unsqueeze(-1)
+    return -(naive_probabilities(evidence) * (torch.digamma(evidence + 2) - torch.digamma(S + 1))).sum(-1)
+
+
+def naive_mutual_information(evidence):
+    """Entropy of the mean less the expected entropy; Malinin and Gales 2018."""
+    return naive_entropy(evidence) - naive_expected_entropy(evidence)
+
+
+def naive_differential_entropy(evidence):
+    """sum lnG(alpha) - lnG(S) + (S - K) psi(S) - sum (alpha - 1) psi(alpha), of the Dirichlet density."""
+    alpha, S = evidence + 1, naive_strength(evidence)
+    log_beta = torch.lgamma(alpha).sum(-1) - torch.lgamma(S)
+    return log_beta + (S - alpha.shape[-1]) * torch.digamma(S) - ((alpha - 1) * torch.digamma(alpha)).sum(-1)
+
+
+def naive_balance(b_i, b_j):
+    """Bal(i, j) = 1 - |b_i - b_j| / (b_i + b_j), 0 where both are 0; Josang, Cho, Chen 2018."""
+    return 0.0 if b_i + b_j == 0 else 1 - abs(b_i - b_j) / (b_i + b_j)
+
+
+def naive_dissonance(belief):
+    """sum_i b_i [sum_{j != i} b_j Bal(i, j)] / [sum_{j != i} b_j] of one list; Josang, Cho, Chen 2018."""
+    total = 0.0
+    for i, b_i in enumerate(belief):
+        others = [b_j for j, b_j in enumerate(belief) if j != i]
+        if sum(others) > 0:
+            total += b_i * sum(b_j * naive_balance(b_i, b_j) for b_j in others) / sum(others)
+    return total
+
+
+# ------------------------------------------------- naive, fusion of belief masses: [(belief (.., K), u (..))]
+
+
+def _products_of_the_others(opinions):
+    """prod_{j != i} u_j for every i, each (.., 1)."""
+    uncertainties = [u.unsqueeze(-1) for _, u in opinions]
+    return [math.prod(uncertainties[:i] + uncertainties[i + 1 :]) for i in range(len(opinions))]
+
+
+def naive_cumulative_fusion(opinions):
+    """b = sum_i b_i prod_{j!=i} u_j / D, u = prod u_i / D, D = sum_i prod_{j!=i} u_j - (n - 1) prod u_i.
+
+    For two: b = (b1 u2 + b2 u1) / (u1 + u2 - u1 u2). Josang 2016, chapter 12.
+    """
+    others = _products_of_the_others(opinions)
+    product = math.prod(u for _, u in opinions).unsqueeze(-1)
+    denominator = sum(others) - (len(opinions) - 1) * product
+    belief = sum(b * rest for (b, _), rest in zip(opinions, others, strict=True)) / denominator
+    return belief, (product / denominator).squeeze(-1)
+
+
+def naive_averaging_fusion(opinions):
+    """b = sum_i b_i prod_{j!=i} u_j / D, u = n prod u_i / D, D = sum_i prod_{j!=i} u_j.
+
+    For two: b = (b1 u2 + b2 u1) / (u1 + u2), u = 2 u1 u2 / (u1 + u2). Josang 2016, chapter 12.
+    """
+    others = _products_of_the_others(opinions)
+    product = math.prod(u for _, u in opinions).unsqueeze(-1)
+    belief = sum(b * rest for (b, _), rest in zip(opinions, others, strict=True)) / sum(others)
+    return belief, (len(opinions) * product / sum(others)).squeeze(-1)
+
+
+def naive_weighted_fusion(opinions):
+    """b = sum_i b_i (1 - u_i) prod_{j!=i} u_j / D, u = (n - sum u_i) prod u_i / D.
+
+    D = sum_i prod_{j!=i} u_j - n prod u_i.
+    For two: b = (b1 (1 - u1) u2 + b2 (1 - u2) u1) / (u1 + u2 - 2 u1 u2).
+    Undefined where every opinion is vacuous. Josang 2016, chapter 12.
+    """
+    others = _products_of_the_others(opinions)
+    product = math.prod(u for _, u in opinions).unsqueeze(-1)
+    denominator = sum(others) - len(opinions) * product
+    confidence = [(1 - u).unsqueeze(-1) for _, u in opinions]
+    weighted = [b * c * rest for (b, _), c, rest in zip(opinions, confidence, others, strict=True)]
+    return sum(weighted) / denominator, (sum(confidence) * product / denominator).squeeze(-1)
+
+
+def naive_constraint_fusion(opinions):
+    """b = (b1 b2 + b1 u2 + b2 u1) / (1 - C), u = u1 u2 / (1 - C), C = sum_{i != j} b1_i b2_j, pair by pair.
+
+    Dempster's rule on singletons and the whole frame; Josang 2016, chapter 12.
+    """
+    belief, u = opinions[0]
+    for b2, u2 in opinions[1:]:
+        pairs = belief.unsqueeze(-1) * b2.unsqueeze(-2)
+        agreement = 1 - (pairs.sum((-1, -2)) - pairs.diagonal(dim1=-2, dim2=-1).sum(-1))
+        joint = belief * b2 + belief * u2.unsqueeze(-1) + b2 * u.unsqueeze(-1)
+        belief, u = joint / agreement.unsqueeze(-1), u * u2 / agreement
+    return belief, u
+
+
+def naive_discount(belief, u, trust):
+    """b' = t b, u' = 1 - t (1 - u); Josang 2016, chapter 14 (trust discounting)."""
+    trust = torch.as_tensor(trust, dtype=belief.dtype)
+    return trust.unsqueeze(-1) * belief, 1 - trust * (1 - u)
