@@ -302,7 +302,11 @@ def test_dirichlet_has_the_opinions_mean(opinion):
 
 def test_labels_and_rejection():
     opinion = ev.Opinion.from_evidence(tensor([[0.0, 3.0, 1.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1e-6]]))
-    assert opinion.labels.tolist() == [1, 0, 2]  # arg-max all the same; `rejected` tells that it means nothing
+    assert opinion.labels.tolist() == [
+        1,
+        0,
+        2,
+    ]  # arg-max all the same; `rejected` tells that it means nothing
     assert opinion.rejected.tolist() == [False, True, False]
     assert opinion.labels.dtype == torch.int64
     assert opinion.rejected.dtype == torch.bool
@@ -399,3 +403,26 @@ def test_unknown_evidence_is_refused_by_name():
 def test_bad_logits_are_refused(logits):
     with pytest.raises(ev.InputError):
         ev.Opinion.from_logits(logits)
+
+
+def test_opinions_are_in_single_or_double_precision():
+    assert ev.Opinion.from_evidence(torch.ones(2, 3, dtype=torch.float16)).evidence.dtype == torch.float32
+    with pytest.raises(ev.InputError, match="evidence must be float32 or float64, got float16"):
+        ev.Opinion.from_evidence(torch.ones(2, 3)).to(torch.float16)
+
+
+def test_a_single_opinion():
+    opinion = ev.Opinion.from_evidence(torch.tensor([8.0, 0.0]))
+    assert repr(opinion) == "Opinion(class 0, belief 0.800, uncertainty 0.200)"
+    assert repr(ev.Opinion.from_evidence(torch.zeros(2))) == (
+        "Opinion(I do not know, belief 0.000, uncertainty 1.000)"
+    )
+    with pytest.raises(TypeError, match="a single opinion has no length"):
+        len(opinion)
+    with pytest.raises(ev.InputError, match="a single opinion can't be indexed"):
+        opinion[0]
+
+
+def test_an_empty_batch_has_a_repr():
+    assert repr(ev.Opinion.from_evidence(torch.zeros(0, 3))) == "Opinion(batch (0,), 3 classes)"
+    assert ev.Opinion.from_evidence(torch.zeros(0, 3)).dissonance().shape == (0,)

@@ -108,8 +108,9 @@ def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
 
 
 def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    if torch.is_autocast_enabled(x.device.type):
-        with torch.autocast(x.device.type, enabled=False):
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):
             return _apply(x, targets, loss)
     function = _TransformableRowLoss if inside_transform() else _RowLoss
     result: tuple[Tensor, Tensor] = function.apply(x, targets, loss)  # type: ignore[no-untyped-call]

@@ -1,0 +1,138 @@
+"""Value and gradient of every loss against 50 digits, in float32 and float64, over 24 decades of evidence."""
+
+import pytest
+import torch
+from tests import references as ref
+
+import evidentia as ev
+
+# relative error of the value; error of the gradient relative to the largest element of its row
+LIMITS = {torch.float32: (2e-6, 1e-5), torch.float64: (1e-12, 1e-11)}
+LOSSES = {
+    "type2": (ev.functional.type2_likelihood, ref.exact_type2, ref.exact_type2_gradient),
+    "cross_entropy": (
+        ev.functional.cross_entropy_risk,
+        ref.exact_cross_entropy,
+        ref.exact_cross_entropy_gradient,
+    ),
+    "squared_error": (
+        ev.functional.squared_error_risk,
+        ref.exact_squared_error,
+        ref.exact_squared_error_gradient,
+    ),
+    "misleading": (
+        ev.functional.misleading_divergence,
+        ref.exact_misleading_divergence,
+        ref.exact_misleading_divergence_gradient,
+    ),
+}
+
+
+def log_uniform(generator, shape, low=-12, high=12):
+    exponent = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+    return 10**exponent
+
+
+def evidence_rows(classes, dtype):
+    """Rows (M, K): log-uniform, with zeros, of one large, half tiny and half huge, all equal."""
+    generator = torch.Generator().manual_seed(classes)
+    rows = log_uniform(generator, (6, classes))
+    rows[1, ::2] = 0
+    rows[2] = 0
+    rows[2, -1] = 1e12
+    rows[3, ::2] = log_uniform(generator, rows[3, ::2].shape, -12, -6)
+    rows[3, 1::2] = log_uniform(generator, rows[3, 1::2].shape, 6, 12)
+    rows[4] = log_uniform(generator, (classes,), -3, 2)
+    rows[5] = log_uniform(generator, (classes,), -12, -9)
+    if classes > 1000:  # mpmath takes seconds for each of these rows
+        return rows[[0, 1, 4]].float().to(dtype)  # the same rows for both types: they are cached
+    equal = torch.tensor([1e-12, 1e-6, 1e-3, 0.1, 0.5, 1, 3, 30, 1e3, 1e6, 1e12], dtype=torch.float64)
+    if classes > 100:
+        equal = equal[::3]
+    return torch.cat([rows, equal.unsqueeze(1).expand(-1, classes)]).to(dtype)
+
+
+def check_row(value, gradient, exact_value, exact_gradient, dtype):
+    value_limit, gradient_limit = LIMITS[dtype]
+    error = abs(value - exact_value)
+    assert error <= value_limit * abs(exact_value), f"value off by {float(error / exact_value):.1e}"
+    largest = max(abs(g) for g in exact_gradient)
+    worst = max(abs(got - g) for got, g in zip(gradient, exact_gradient, strict=True))
+    assert worst <= gradient_limit * largest, f"gradient off by {float(worst / largest):.1e}"
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("classes", [2, 3, 7, 8, 10, 40, 1000, 21841])
+@pytest.mark.parametrize("name", LOSSES)
+def test_risks_and_misleading_divergence(name, classes, dtype):
+    loss, exact, exact_gradient = LOSSES[name]
+    evidence = evidence_rows(classes, dtype).requires_grad_()
+    for targets in ([0] * len(evidence), [classes - 1] * len(evidence)):
+        values = loss(evidence, torch.tensor(targets))
+        (gradients,) = torch.autograd.grad(values.sum(), evidence)
+        assert values.dtype == dtype
+        for row, y, value, gradient in zip(
+            evidence.tolist(), targets, values.tolist(), gradients.tolist(), strict=True
+        ):
+            check_row(value, gradient, exact(row, y), exact_gradient(row, y), dtype)
+        if classes > 1000:
+            break
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("classes", [2, 7, 8, 10, 1000, 21841])
+def test_divergence(classes, dtype):
+    evidence = evidence_rows(classes, dtype).requires_grad_()
+    values = ev.functional.divergence(evidence)
+    (gradients,) = torch.autograd.grad(values.sum(), evidence)
+    for row, value, gradient in zip(evidence.tolist(), values.tolist(), gradients.tolist(), strict=True):
+        check_row(value, gradient, ref.exact_divergence(row), ref.exact_divergence_gradient(row), dtype)
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("name", LOSSES)
+def test_soft_labels(name, dtype):
+    """Labels that lean to the largest, to the smallest class, and to none, on rows of mixed evidence."""
+    loss, exact, exact_gradient = LOSSES[name]
+    evidence = evidence_rows(10, dtype)[:6].requires_grad_()
+    soft = torch.full((6, 10), 0.0625, dtype=dtype)
+    soft[:, 9] = 0.4375
+    soft[2] = torch.nn.functional.one_hot(torch.tensor(9), 10).to(dtype)
+    values = loss(evidence, soft)
+    (gradients,) = torch.autograd.grad(values.sum(), evidence)
+    for row, y, value, gradient in zip(
+        evidence.tolist(), soft.tolist(), values.tolist(), gradients.tolist(), strict=True
+    ):
+        check_row(value, gradient, exact(row, y), exact_gradient(row, y), dtype)
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("classes", [2, 7, 10, 21841])
+def test_no_evidence_no_divergence(classes, dtype):
+    evidence = torch.zeros(3, classes, dtype=dtype, requires_grad=True)
+    value = ev.functional.divergence(evidence)
+    (gradient,) = torch.autograd.grad(value.sum(), evidence)
+    assert value.tolist() == [0, 0, 0]
+    assert gradient.abs().max() == 0
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_divergence_is_never_negative(classes):
+    generator = torch.Generator().manual_seed(0)
+    evidence = log_uniform(generator, (2000, classes), -30, 14).float()
+    levels = log_uniform(generator, (2000, 1), -30, 14).float().expand(-1, classes)
+    for rows in (evidence, levels, levels * (1 + 1e-6 * evidence.clamp(max=1))):
+        assert (ev.functional.divergence(rows) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [({1: 1e6}, "104.538"), ({1: 1e8}, "145.984"), (dict.fromkeys(range(10), 1e6), "65.6979")],
+)
+def test_where_other_libraries_are_wrong(evidence, expected):
+    """Squared error and divergence, K = 10, float32, true class 0: six right digits."""
+    row = [evidence.get(k, 0.0) for k in range(10)]
+    e, y = torch.tensor([row]), torch.tensor([0])
+    got = ev.functional.squared_error_risk(e, y) + ev.functional.misleading_divergence(e, y)
+    exact = ref.exact_squared_error(row, 0) + ref.exact_misleading_divergence(row, 0)
+    assert f"{got.item():.6g}" == f"{float(exact):.6g}" == expected
