@@ -13,8 +13,9 @@ help:  ## say what can be done here
 
 # Everything is installed once; again only when the requirements change.
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-		{ echo "evidentia needs Python 3.10 or newer; call: make PYTHON=python3.11 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
+		{ echo "evidentia needs Python 3.10 to 3.13; call: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "setting up $(VENV): a few minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 REPETITIONS = 7
+MOST_OVER_TORCH, MOST_FOR_HELP = 0.3, 0.5
 PUBLIC = "import evidentia as ev; [getattr(ev, name) for name in ev.__all__]"
 
 
@@ -22,7 +23,7 @@ def seconds(*command: str) -> float:
 
 
 def main() -> None:
-    """Measure in turns, print the medians."""
+    """Measure in turns, print the medians, fail where one is over its limit."""
     script = shutil.which("evidentia", path=str(Path(sys.executable).parent)) or "evidentia"
     commands = {
         "import torch": (sys.executable, "-c", "import torch"),
@@ -34,10 +35,14 @@ def main() -> None:
     for _ in range(REPETITIONS):
         for name, command in commands.items():
             times[name].append(seconds(*command))
-    torch = statistics.median(times["import torch"])
-    for name, measured in times.items():
-        median = statistics.median(measured)
+    medians = {name: statistics.median(measured) for name, measured in times.items()}
+    torch = medians["import torch"]
+    for name, median in medians.items():
         print(f"{name:32s} {median:6.2f} s   {median - torch:+6.2f} s against import torch")
+    over, answer = medians["import torch, evidentia"] - torch, medians["evidentia --help"]
+    print(f"limits: {MOST_OVER_TORCH} s over import torch, {MOST_FOR_HELP} s for --help")
+    if over > MOST_OVER_TORCH or answer > MOST_FOR_HELP:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 import numpy as np
+import pytest
 import torch
+from PIL import ImageFont
 
 from evidentia.data import Dataset, contact_sheet
+from evidentia.data.contact import _printable
+from evidentia.errors import InputError
 
 
 def test_each_class_has_its_row_in_its_colours():
@@ -22,3 +26,26 @@ def test_many_classes_are_thinned_out_and_odd_names_spelt():
     classes = tuple(chr(0x3B1 + k) for k in range(count))
     sheet = contact_sheet(Dataset(images, torch.arange(count), classes, "many"), columns=3)
     assert sheet.height < 26 * 60
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("cat", "cat"),
+        ("A", "A"),
+        ("\u03b1", "U+03B1"),
+        ("\U0001d49c", "U+1D49C"),
+        ("wait\u2026", "wait\u2026"),  # the font has an ellipsis
+        ("\u65e5 day", "? day"),
+        ("two\nlines", "two?lines"),
+    ],
+)
+def test_names_are_written_as_the_font_can(name, written):
+    assert _printable(name, ImageFont.load_default(14)) == written
+
+
+@pytest.mark.parametrize("wrong", [{"rows": 0}, {"columns": 0}, {"rows": 2.5}])
+def test_rows_and_columns_are_checked(wrong):
+    data = Dataset(torch.zeros(1, 1, 4, 4, dtype=torch.uint8), torch.tensor([0]), ("a",), "d")
+    with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
+        contact_sheet(data, **wrong)

@@ -45,6 +45,22 @@ def test_subset_refuses_what_is_not_there(count):
         make().subset(count, torch.Generator())
 
 
+@pytest.mark.parametrize("count", [2.0, "2", None])
+def test_subset_wants_a_whole_number(count):
+    with pytest.raises(InputError, match="count must be a whole number"):
+        make().subset(count, torch.Generator())
+
+
+def test_fields_must_be_tensors():
+    images, labels = torch.zeros(1, 1, 2, 2, dtype=torch.uint8), torch.tensor([0])
+    with pytest.raises(InputError, match="bad: images must be a tensor, got ndarray"):
+        Dataset(images.numpy(), labels, ("a",), "bad")
+    with pytest.raises(InputError, match="bad: labels must be a tensor, got list"):
+        Dataset(images, [0], ("a",), "bad")
+    with pytest.raises(InputError, match="bad: features must be a tensor, got list"):
+        Table([[1.0]], labels, ("a",), "bad")
+
+
 @pytest.mark.parametrize(
     ("images", "labels", "classes", "reason"),
     [

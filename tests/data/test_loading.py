@@ -4,7 +4,7 @@ import torch
 
 from evidentia.data import load
 from evidentia.data.catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
-from evidentia.data.readers import idx_bytes
+from evidentia.data.formats import idx_bytes
 from evidentia.errors import DataError, FetchError, InputError
 
 
@@ -83,8 +83,23 @@ def test_letters_and_glyphs_are_drawn_apart_for_each_split_and_seed():
     assert not torch.equal(test.images, other.images)
     glyphs = load("glyphs-20", "test")
     assert (len(glyphs), len(glyphs.classes), glyphs.name) == (200, 20, "glyphs-20")
-    with pytest.raises(DataError, match="num_classes must be"):
+    with pytest.raises(InputError, match="num_classes must be"):
         load("glyphs-100000")
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+def test_seed_must_be_a_whole_number_from_0(seed):
+    with pytest.raises(InputError, match="seed must be"):
+        load("letters", seed=seed)
+
+
+def test_a_name_must_be_text():
+    with pytest.raises(InputError, match="name must be the name of a data set, got 5"):
+        load(5)
+
+
+def test_digits_come_without_downloading(empty_cache):
+    assert len(load("digits", "test", download=False)) == 1000
 
 
 def test_notmnist_that_cannot_be_had_names_letters(empty_cache):
@@ -101,8 +116,9 @@ def _fill(home, images, labels):
 
 def test_damage_in_the_cache_is_noticed(empty_cache):
     _fill(empty_cache / "notmnist", np.zeros((3, 28, 28), np.uint8), np.zeros(18_724, np.uint8))
-    with pytest.raises(DataError, match="the header promises"):
+    with pytest.raises(DataError, match="the header promises") as caught:
         load("notmnist", download=False)
+    assert f"delete {empty_cache / 'notmnist'} or run: evidentia data fetch notmnist" in str(caught.value)
 
 
 def test_a_label_out_of_range_in_the_cache_is_noticed(empty_cache):

@@ -1,8 +1,10 @@
 import io
+import zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
+from tests.data.made import raw_png
 
 from evidentia.data import Dataset, Table, from_csv, from_folder, from_npz, from_path
 from evidentia.errors import DataError, EvidentiaWarning, InputError
@@ -54,12 +56,78 @@ def test_strict_refuses_it(photos):
         from_folder(photos, strict=True)
 
 
-def test_a_picture_cut_short_is_passed_over_too(photos):
+def damaged(kind):
+    """A picture whose header is good and whose pixels are not."""
+    if kind == "bad zlib":
+        return "bad.png", raw_png(8, 10, 0, b"no zlib stream")
+    pixels = np.random.default_rng(0).integers(256, size=(64, 64, 3), dtype=np.uint8)
     whole = io.BytesIO()
-    Image.fromarray(np.random.default_rng(0).integers(256, size=(64, 64), dtype=np.uint8)).save(whole, "PNG")
-    (photos / "dog" / "cut.png").write_bytes(whole.getvalue()[:2000])
-    with pytest.warns(EvidentiaWarning, match=r"dog/cut\.png"):
+    Image.fromarray(pixels).save(whole, kind)
+    return f"cut.{kind.lower()}", whole.getvalue()[:2000]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "WEBP", "bad zlib"])
+def test_a_damaged_picture_is_named_counted_and_passed_over(photos, kind):
+    name, content = damaged(kind)
+    (photos / "cat" / name).write_bytes(content)
+    with pytest.warns(EvidentiaWarning, match=rf"1 of 7 files .* cat/{name} .*passed over") as told:
+        data = from_folder(photos)
+    assert len(told) == 1
+    assert data.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert data.images.float().mean((1, 2, 3)).tolist() == [10, 11, 12, 200, 201, 202]
+    with pytest.raises(DataError, match=rf"1 of 7 files .* cat/{name}"):
+        from_folder(photos, strict=True)
+
+
+def test_one_warning_for_all_that_is_no_picture(photos):
+    (photos / "cat" / "0.gif").write_bytes(b"GIF89a")
+    (photos / "cat" / "notes.txt").write_text("not a picture")
+    (photos / "dog" / "text.png").write_text("not a picture")
+    (photos / "dog" / "bad.png").write_bytes(raw_png(8, 10, 0, b"x"))
+    for hidden in (".DS_Store", "Thumbs.db", "desktop.ini"):
+        (photos / "dog" / hidden).touch()
+    picture(photos / "dog" / ".checkpoints" / "0.png")
+    with pytest.warns(EvidentiaWarning, match="4 of 10 files") as told:
         assert len(from_folder(photos)) == 6
+    assert len(told) == 1
+    for name in ("cat/0.gif", "cat/notes.txt", "dog/text.png", "dog/bad.png"):
+        assert name in str(told[0].message)
+    with pytest.raises(DataError, match="4 of 10 files"):
+        from_folder(photos, strict=True)
+
+
+def test_hidden_files_are_not_looked_at(photos):
+    (photos / "dog" / ".DS_Store").touch()
+    assert len(from_folder(photos, strict=True)) == 6
+
+
+def test_a_class_whose_only_picture_is_damaged(photos):
+    (photos / "owl").mkdir()
+    (photos / "owl" / "0.png").write_bytes(raw_png(8, 10, 0, b"x"))
+    with pytest.warns(EvidentiaWarning), pytest.raises(DataError, match=r"class folder owl .* no readable"):
+        from_folder(photos)
+
+
+def test_no_picture_at_all(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=r"class folder a .* holds no readable picture"):
+        from_folder(tmp_path)
+
+
+def test_the_name_of_the_current_folder(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    assert from_folder(".").name == "photos"
+
+
+def test_one_number_is_a_square(photos):
+    assert from_folder(photos, size=20).images.shape == (6, 1, 20, 20)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "28", (28,), (28, 28, 3), (0, 28), (28, 2.5), True])
+def test_size_is_checked(photos, size):
+    with pytest.raises(InputError, match="size"):
+        from_folder(photos, size=size)
 
 
 def test_an_empty_class_folder(photos):
@@ -109,11 +177,58 @@ def test_npz_of_features_with_class_names(tmp_path):
         ({"features": np.zeros((2, 3)), "labels": [0, 3], "classes": ["a", "b"]}, r"labels must be 0\.\.1"),
         ({"features": np.zeros((2, 3)), "labels": [[0], [1]]}, r"labels must be one-dimensional"),
         ({"features": np.array([["a"], ["b"]]), "labels": [0, 1]}, "features must be numbers"),
+        ({"features": np.array([[1e39], [0]]), "labels": [0, 1]}, "finite"),
+        ({"features": np.eye(2), "labels": [0, np.nan]}, r"labels\[1\]: a label expected, got 'nan'"),
+        ({"features": np.eye(2), "labels": ["a", ""]}, r"labels\[1\]: a label expected, got ''"),
+        ({"features": np.eye(2), "labels": [b"\xff", b"a"]}, "is not UTF-8"),
+        ({"features": np.eye(2), "labels": [1j, 0]}, "labels must be one-dimensional numbers or names"),
+        ({"features": np.eye(2), "labels": [0.0, 1.0], "classes": ["a", "b"]}, r"labels must be 0\.\.1"),
+        ({"features": np.eye(2), "labels": [0, 1], "classes": [7, 8]}, "classes must be two or more names"),
+        ({"features": np.eye(2), "labels": [0, 0], "classes": ["a"]}, "classes must be two or more names"),
+        ({"features": np.eye(2), "labels": [0, 1], "classes": [["a", "b"]]}, "classes must be two or more"),
+        ({"features": np.eye(2), "labels": [0, 1], "classes": "ab"}, "classes must be two or more names"),
     ],
 )
 def test_npz_that_does_not_fit(tmp_path, arrays, reason):
     np.savez(tmp_path / "d.npz", **arrays)
     with pytest.raises(DataError, match=reason):
+        from_npz(tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "numbers"),
+    [
+        ([b"dog", b"cat"], ("cat", "dog"), [1, 0]),
+        ([10.0, 9.0], ("9", "10"), [1, 0]),
+        ([0.5, 2.0], ("0.5", "2"), [0, 1]),
+        ([True, False], ("False", "True"), [1, 0]),
+    ],
+)
+def test_npz_labels_of_every_kind(tmp_path, labels, classes, numbers):
+    np.savez(tmp_path / "d.npz", features=np.eye(2), labels=labels)
+    data = from_npz(tmp_path / "d.npz")
+    assert (data.classes, data.labels.tolist()) == (classes, numbers)
+
+
+def test_npz_class_names_in_bytes(tmp_path):
+    np.savez(tmp_path / "d.npz", features=np.eye(2), labels=[1, 0], classes=[b"x", b"y"])
+    assert from_npz(tmp_path / "d.npz").classes == ("x", "y")
+
+
+def test_npz_reads_only_what_is_needed(tmp_path):
+    pickled = np.array([{"a": 1}])
+    np.savez(tmp_path / "d.npz", features=np.eye(2), labels=[0, 1], notes=pickled)
+    assert len(from_npz(tmp_path / "d.npz")) == 2
+
+
+def test_npz_that_claims_more_than_there_is_memory(tmp_path):
+    header = io.BytesIO()
+    form = {"descr": "|u1", "fortran_order": False, "shape": (1 << 45, 28, 28)}
+    np.lib.format.write_array_header_1_0(header, form)
+    np.savez(tmp_path / "d.npz", labels=[0, 1])
+    with zipfile.ZipFile(tmp_path / "d.npz", "a") as packed:
+        packed.writestr("images.npy", header.getvalue())
+    with pytest.raises(DataError, match=r"d\.npz is not an \.npz file of plain arrays"):
         from_npz(tmp_path / "d.npz")
 
 
@@ -142,7 +257,7 @@ def test_csv_with_named_and_last_label_column(tmp_path):
     assert from_csv(tmp_path / "a.csv", label="x").classes == ("1", "3")
 
 
-@pytest.mark.parametrize("cell", ["nan", "inf", "", "four"])
+@pytest.mark.parametrize("cell", ["nan", "inf", "", "four", "1e39", "-1e39"])
 def test_csv_with_what_is_no_finite_number(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f"x,z,label\n1,2,a\n3,{cell},b\n")
     with pytest.raises(DataError, match=r"a\.csv, line 3, column z: a finite number expected"):
@@ -157,12 +272,32 @@ def test_csv_with_what_is_no_finite_number(tmp_path, cell):
         ("label\na\nb\n", "needs a header"),
         ("x,label\n1,a\n2\n", "line 3: 2 columns expected, got 1"),
         ("x,label\n1,a\n2,a\n", "two or more classes"),
+        ("x,label\n1,1\n2,1.0\n", "two or more classes"),
+        ("1,2,0\n3,4,1\n", "needs a header"),
+        ("x,label\n1,a\n2,\n", r"line 3, column label: a label expected, got ''"),
+        ("x,label\n1,a\n2, NaN\n", r"line 3, column label: a label expected, got 'NaN'"),
+        ("x,label\n\n1,a\n , \nfour,b\n", r"line 5, column x: a finite number"),
+        ('x,label\n1,"a\nb"\nfour,b\n', r"line 4, column x: a finite number"),
     ],
 )
 def test_csv_that_does_not_fit(tmp_path, text, reason):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=reason):
         from_csv(tmp_path / "a.csv")
+
+
+def test_csv_labels_that_are_numbers_are_told_apart_by_value(tmp_path):
+    long = ("12345678901234567890", "12345678901234567891")
+    rows = ["1", "1.0", "1e0", "2.50", "2.5", *long, "1_0", "b"]
+    (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"0,{row}\n" for row in rows))
+    table = from_csv(tmp_path / "a.csv")
+    assert set(table.classes) == {"1", "2.5", *long, "1_0", "b"}
+    assert len(set(table.labels[:3].tolist())) == len(set(table.labels[3:5].tolist())) == 1
+
+
+def test_csv_rows_of_blanks_are_skipped(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n\n1,a\n , \n2,b\n,\n")
+    assert from_csv(tmp_path / "a.csv").features.tolist() == [[1], [2]]
 
 
 def test_csv_without_the_column_asked_for(tmp_path):
@@ -184,3 +319,26 @@ def test_from_path_tells_them_apart(photos, tmp_path):
     assert kinds == [Dataset, Table, Table]
     with pytest.raises(DataError, match=r"must be a folder of class folders, an \.npz file or a \.csv"):
         from_path(tmp_path / "missing.txt")
+
+
+def test_from_path_takes_what_goes_with_each(photos, tmp_path):
+    (tmp_path / "A.CSV").write_text("x,label\n1,3\n2,4\n")
+    assert from_path(tmp_path / "A.CSV", label="x").classes == ("1", "2")
+    assert from_path(photos, size=5, strict=True).images.shape == (6, 1, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("photos", {"label": "x"}, r"label goes with a \.csv file, not with photos"),
+        ("a.csv", {"size": 5}, r"size and strict go with a folder of pictures, not with a\.csv"),
+        ("a.csv", {"strict": True}, "size and strict go with a folder"),
+        ("d.npz", {"strict": True}, "size and strict go with a folder"),
+        ("d.npz", {"label": "x"}, r"label goes with a \.csv file"),
+    ],
+)
+def test_from_path_refuses_what_would_be_ignored(photos, tmp_path, name, options, reason):
+    (tmp_path / "a.csv").write_text("x,label\n1,a\n2,b\n")
+    np.savez(tmp_path / "d.npz", features=np.eye(2), labels=[0, 1])
+    with pytest.raises(InputError, match=reason):
+        from_path(tmp_path / name, **options)

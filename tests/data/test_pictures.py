@@ -1,13 +1,12 @@
 import io
-import struct
-import zlib
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.data.made import huge_png, raw_png
 
-from evidentia.data.pictures import is_grey, open_picture, read_picture, upright_size
+from evidentia.data.pictures import Header, open_picture, read_header, read_picture
 from evidentia.errors import DataError
 
 
@@ -15,14 +14,6 @@ def encoded(pixels, kind="PNG", **options):
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, kind, **options)
     return out.getvalue()
-
-
-def huge_png(width=50_000, height=50_000):
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP", "JPEG", "WEBP"])
@@ -50,18 +41,34 @@ def test_transparency_is_shown_over_white():
     assert read_picture(encoded(pixels), 1, (2, 2))[0].tolist() == [[0, 0], [255, 255]]
 
 
-def test_orientation_that_the_camera_noted():
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_orientation_that_the_camera_noted(kind):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees clockwise
     pixels = np.zeros((8, 16), np.uint8)
     pixels[:, 8:] = 255  # right half light: becomes the lower half
-    data = encoded(pixels, "PNG", exif=exif)
-    with open_picture(data) as picture:
-        assert upright_size(picture) == (16, 8)
-        assert is_grey(picture)
+    data = encoded(pixels, kind, exif=exif)
+    assert read_header(data) == Header(grey=True, size=(16, 8))
     turned = read_picture(data, 1, (16, 8))[0].float()
     assert turned[:8].mean() == 0
     assert turned[8:].mean() == 255
+
+
+def test_damaged_notes_of_a_camera_are_no_damage_to_the_picture():
+    data = encoded(np.full((4, 6), 9, np.uint8), "PNG", exif=b"Exif\0\0garbage")
+    assert read_header(data).size == (4, 6)
+    assert read_picture(data, 1, (4, 6)).unique().tolist() == [9]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "BMP", "WEBP"])
+def test_a_header_is_read_without_decoding_pixels(kind, monkeypatch):
+    data = encoded(np.zeros((6, 4, 3), np.uint8), kind)
+
+    def decode(self):
+        raise AssertionError("pixels were decoded")
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", decode)
+    assert read_header(data) == Header(grey=False, size=(6, 4))
 
 
 def test_stretched_to_the_size():
@@ -89,3 +96,11 @@ def test_a_picture_cut_short(tmp_path):
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match=r"cut\.png is damaged"):
         read_picture(tmp_path / "cut.png", 1, (40, 40))
+
+
+@pytest.mark.parametrize("packed", [b"", b"no zlib stream", b"x\x9c" + bytes(50)])
+def test_good_checksums_around_bad_pixels(packed):
+    data = raw_png(4, 4, 0, packed)
+    assert read_header(data) == Header(grey=True, size=(4, 4))
+    with pytest.raises(DataError, match="the picture is damaged"):
+        read_picture(data, 1, (4, 4))

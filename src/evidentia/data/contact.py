@@ -5,20 +5,25 @@ from __future__ import annotations
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from evidentia.data.arguments import check_whole
 from evidentia.data.dataset import Dataset
 
 MARGIN = 8
 FONT_SIZE = 14
+NO_LETTER = "\U0010ffff"  # no font has a shape for it: it is drawn as all letters are that a font lacks
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def contact_sheet(dataset: Dataset, columns: int = 16, rows: int = 25) -> Image.Image:
     """Samples of each class in a row behind its name; of many classes, `rows` spread over all."""
+    check_whole("columns", columns, least=1)
+    check_whole("rows", rows, least=1)
     shown = range(0, len(dataset.classes), -(-len(dataset.classes) // rows))
     height, width = dataset.images.shape[2:]
     scale = max(1, 48 // max(height, width))
     cell_h, cell_w = height * scale + 2, width * scale + 2
-    names = [_printable(dataset.classes[index]) for index in shown]
     font = ImageFont.load_default(FONT_SIZE)
+    names = [_printable(dataset.classes[index], font) for index in shown]
     left = 2 * MARGIN + int(max(font.getlength(name) for name in names))
     sheet = Image.new("RGB", (left + columns * cell_w, len(names) * cell_h + MARGIN), "white")
     draw = ImageDraw.Draw(sheet)
@@ -31,9 +36,22 @@ def contact_sheet(dataset: Dataset, columns: int = 16, rows: int = 25) -> Image.
     return sheet
 
 
-def _printable(name: str) -> str:
-    # The small font that comes with Pillow knows little beyond ASCII.
-    return name if name.isascii() else " ".join(f"U+{ord(letter):04X}" for letter in name)
+def _printable(name: str, font: Font) -> str:
+    """The name as the small font that comes with Pillow can write it."""
+    if len(name) == 1 and not name.isascii():
+        return f"U+{ord(name):04X}"
+    return "".join(letter if _has(font, letter) else "?" for letter in name)
+
+
+def _has(font: Font, letter: str) -> bool:
+    if letter.isascii():
+        return letter.isprintable()
+    return _shape(font, letter) != _shape(font, NO_LETTER)
+
+
+def _shape(font: Font, letter: str) -> tuple[tuple[int, int], bytes]:
+    mask = font.getmask(letter)
+    return mask.size, bytes(mask)
 
 
 def _enlarged(dataset: Dataset, position: int, scale: int) -> Image.Image:

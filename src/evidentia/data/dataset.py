@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from evidentia.data.arguments import check_whole
 from evidentia.errors import DataError, InputError
 
 AnyData = TypeVar("AnyData", "Dataset", "Table")
@@ -27,6 +28,7 @@ class Dataset:
     name: str
 
     def __post_init__(self) -> None:
+        _check_tensors(self.name, images=self.images, labels=self.labels)
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
             raise DataError(f"{self.name}: images must be uint8 (N, C, H, W), got {_describe(self.images)}")
         _check_labels(self.name, len(self.images), self.labels, self.classes)
@@ -64,6 +66,7 @@ class Table:
     name: str
 
     def __post_init__(self) -> None:
+        _check_tensors(self.name, features=self.features, labels=self.labels)
         if self.features.dtype != torch.float32 or self.features.ndim != 2:
             raise DataError(f"{self.name}: features must be float32 (N, F), got {_describe(self.features)}")
         if not self.features.isfinite().all():
@@ -88,6 +91,12 @@ class Table:
     def take(self, index: Tensor) -> Table:
         """The rows at these positions (N,), or where a mask (N,) is true."""
         return replace(self, features=self.features[index], labels=self.labels[index])
+
+
+def _check_tensors(name: str, **fields: object) -> None:
+    for field, value in fields.items():
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name}: {field} must be a tensor, got {type(value).__name__}")
 
 
 def _describe(tensor: Tensor) -> str:
@@ -128,6 +137,5 @@ def _class_index(data: Dataset | Table, one: str | int) -> int:
 
 
 def _subset(data: AnyData, count: int, generator: torch.Generator) -> AnyData:
-    if not 0 < count <= len(data):
-        raise InputError(f"count must be 1..{len(data)}, got {count}")
+    check_whole("count", count, least=1, most=len(data))
     return data.take(torch.randperm(len(data), generator=generator)[:count])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from evidentia.data import rendered
-from evidentia.data.catalog import CIFAR10, ENTRIES, MADE, Entry
+from evidentia.data.arguments import check_whole
+from evidentia.data.catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from evidentia.data.dataset import Dataset
+from evidentia.data.readers import read_cifar, read_idx_pair
 from evidentia.data.store import fetch
-from evidentia.errors import InputError
+from evidentia.errors import DataError, InputError
+
+READERS = {"idx": read_idx_pair, "cifar": read_cifar}
 
 SPLITS = ("train", "test")
 PAPER_KNOWN = (5, 6, 7, 8, 9)  # dog, frog, horse, ship, truck
@@ -34,14 +37,9 @@ def load(
     data_dir: a folder that holds the files already, packed or unpacked; default EVIDENTIA_DATA.
     download: whether sources on a network may be asked.
     known: for cifar5 and cifar5-unseen, the CIFAR-10 labels that count as known; default the paper's.
-    seed: for letters and glyphs-K, another drawing than the standard one.
+    seed: for letters and glyphs-K, another drawing than the standard one, 0 or more.
     """
-    if split not in SPLITS:
-        raise InputError(f"split must be 'train' or 'test', got {split!r}")
-    if known is not None and not name.startswith("cifar5"):
-        raise InputError(f"known goes with cifar5 and cifar5-unseen, not with {name!r}")
-    if seed is not None and not name.startswith(("letters", "glyphs-")):
-        raise InputError(f"seed goes with letters and glyphs-K, not with {name!r}")
+    _check_settings(name, split, known, seed)
     if name in ENTRIES:
         return _load_files(ENTRIES[name], split, fetch(ENTRIES[name], data_dir, download))
     if name in ("cifar5", "cifar5-unseen"):
@@ -49,15 +47,32 @@ def load(
         return replace(whole.only(_five(name, known)), name=name)
     if name == "letters":
         return _letters(split, seed)
-    if match := re.fullmatch(r"glyphs-(\d+)", name):
-        return _glyphs(int(match[1]), split, seed)
+    num_classes = glyph_classes(name)
+    if num_classes is not None:
+        return _glyphs(num_classes, split, seed)
     names = [*ENTRIES, *(made.name for made in MADE)]
     raise InputError(f"there is no data set {name!r}; there are {', '.join(names)}")
 
 
+def _check_settings(name: str, split: str, known: Sequence[int] | None, seed: int | None) -> None:
+    if not isinstance(name, str):
+        raise InputError(f"name must be the name of a data set, got {name!r}")
+    if split not in SPLITS:
+        raise InputError(f"split must be 'train' or 'test', got {split!r}")
+    if known is not None and not name.startswith("cifar5"):
+        raise InputError(f"known goes with cifar5 and cifar5-unseen, not with {name!r}")
+    if seed is not None and not name.startswith(("letters", "glyphs-")):
+        raise InputError(f"seed goes with letters and glyphs-K, not with {name!r}")
+    if seed is not None:
+        check_whole("seed", seed, least=0)
+
+
 def _load_files(entry: Entry, split: str, folder: Path) -> Dataset:
-    images, labels = entry.read([folder / file.name for file in entry.splits[split]])
-    return Dataset(images, labels, entry.classes, entry.name)
+    try:
+        images, labels = READERS[entry.kind]([folder / file.name for file in entry.splits[split]])
+        return Dataset(images, labels, entry.classes, entry.name)
+    except DataError as error:
+        raise DataError(f"{error}; delete {folder} or run: evidentia data fetch {entry.name}") from error
 
 
 def _five(name: str, known: Sequence[int] | None) -> list[int]:

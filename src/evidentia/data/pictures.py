@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import struct
 import warnings
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from torch import Tensor
 
 from evidentia.errors import DataError
@@ -16,19 +20,24 @@ from evidentia.errors import DataError
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 MAX_PIXELS = 64_000_000
+# What Pillow's decoders raise on files that are cut or damaged.
+DAMAGE = (
+    *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
+    *(struct.error, zlib.error),
+)
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 
 
 def open_picture(source: Path | bytes) -> Image.Image:
     """The picture, its header read and checked, its pixels not yet decoded."""
-    name = source.name if isinstance(source, Path) else "the picture"
+    name = _name(source)
     try:
         with warnings.catch_warnings():
             # Pillow warns of large pictures at a limit of its own; ours decides.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             file = io.BytesIO(source) if isinstance(source, bytes) else source
             picture = Image.open(file, formats=FORMATS)
-    except (OSError, SyntaxError, ValueError) as error:
+    except DAMAGE as error:
         raise DataError(f"{name} is not a PNG, JPEG, BMP or WebP picture") from error
     except Image.DecompressionBombError as error:
         raise DataError(f"{name} has too many pixels; at most {MAX_PIXELS:,}") from error
@@ -39,32 +48,57 @@ def open_picture(source: Path | bytes) -> Image.Image:
     return picture
 
 
-def is_grey(picture: Image.Image) -> bool:
-    """Whether the picture has one channel, transparency aside."""
-    return picture.mode in GREY_MODES
+def _name(source: Path | bytes) -> str:
+    return source.name if isinstance(source, Path) else "the picture"
 
 
-def upright_size(picture: Image.Image) -> tuple[int, int]:
-    """(height, width) once the orientation that the camera noted is applied."""
-    width, height = picture.size
-    turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-    return (width, height) if turned else (height, width)
+@dataclass(frozen=True)
+class Header:
+    """What a picture says of itself: whether it has one channel, transparency aside, and its size.
+
+    size: (height, width) once the orientation that the camera noted is applied.
+    """
+
+    grey: bool
+    size: tuple[int, int]
+
+
+def read_header(source: Path | bytes) -> Header:
+    """The header alone: no pixel is decoded."""
+    with open_picture(source) as picture:
+        width, height = picture.size
+        turned = _noted_orientation(picture) in (5, 6, 7, 8)
+        return Header(picture.mode in GREY_MODES, (width, height) if turned else (height, width))
+
+
+def _noted_orientation(picture: Image.Image) -> object:
+    # Not getexif(): to find notes behind the pixels of a PNG, it decodes the pixels.
+    exif = Image.Exif()
+    with contextlib.suppress(*DAMAGE):
+        exif.load(picture.info.get("exif", b""))
+    return exif.get(ExifTags.Base.Orientation)
 
 
 def read_picture(source: Path | bytes, channels: int, size: tuple[int, int]) -> Tensor:
     """A picture as uint8 (channels, height, width), turned upright and stretched to the size."""
-    name = source.name if isinstance(source, Path) else "the picture"
     with open_picture(source) as picture:
         try:
-            upright = ImageOps.exif_transpose(picture)
-            plain = _flatten(upright, "L" if channels == 1 else "RGB")
-        except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(f"{name} is damaged: {error}") from error
+            picture.load()
+            plain = _flatten(_upright(picture), "L" if channels == 1 else "RGB")
+        except DAMAGE as error:
+            raise DataError(f"{_name(source)} is damaged: {error}") from error
     height, width = size
     if plain.size != (width, height):
         plain = plain.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
     pixels = torch.from_numpy(np.array(plain))  # (H, W) or (H, W, 3)
     return pixels.unsqueeze(0) if channels == 1 else pixels.permute(2, 0, 1).contiguous()
+
+
+def _upright(picture: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(picture)
+    except DAMAGE:  # the camera's notes are damaged, the pixels are not
+        return picture
 
 
 def _flatten(picture: Image.Image, mode: str) -> Image.Image:

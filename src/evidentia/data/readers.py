@@ -1,4 +1,4 @@
-"""From verified files to arrays, and back: the idx format and CIFAR's binary format."""
+"""From verified files to tensors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from evidentia.data.formats import CIFAR_PIXELS, CIFAR_ROW, CIFAR_SHAPE, IDX_UNSIGNED_BYTE
 from evidentia.errors import DataError
 
-IDX_UNSIGNED_BYTE = 8
-CIFAR_SHAPE = (3, 32, 32)
-CIFAR_PIXELS = 3 * 32 * 32
-CIFAR_ROW = 1 + CIFAR_PIXELS
 CIFAR_ROWS_AT_ONCE = 256
 
 
@@ -47,12 +44,6 @@ def _read_bytes(file: IO[bytes], size: int, path: Path) -> np.ndarray:
     if present != size:
         raise DataError(f"{path.name}: the header promises {size} bytes, the file holds {present}")
     return np.fromfile(file, dtype=np.uint8, count=size)
-
-
-def idx_bytes(array: np.ndarray) -> bytes:
-    """A uint8 array in the idx format."""
-    header = struct.pack(">HBB", 0, IDX_UNSIGNED_BYTE, array.ndim)
-    return header + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 def read_cifar(paths: list[Path]) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,8 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from evidentia.errors import DataError, MissingExtraError
+from evidentia.data.arguments import check_whole
+from evidentia.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
@@ -59,8 +60,8 @@ _RANGES = (
 
 def letters(count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Letters A-J in many typefaces: uint8 images (N, 1, 28, 28), int64 labels 0..9 (N,)."""
-    if count < 1:
-        raise DataError(f"count must be at least 1, got {count}")
+    check_whole("count", count, least=1)
+    check_whole("seed", seed, least=0)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(count, dtype=np.int64) % 10)
     pick = rng.integers(len(_FACES), size=count) * 10 + labels
@@ -72,10 +73,9 @@ def glyphs(num_classes: int, per_class: int, seed: int) -> tuple[Tensor, Tensor,
 
     The characters for K are the first K of those for any larger K.
     """
-    if not 2 <= num_classes <= max_glyphs():
-        raise DataError(f"num_classes must be 2..{max_glyphs()}, got {num_classes}")
-    if per_class < 1:
-        raise DataError(f"per_class must be at least 1, got {per_class}")
+    check_whole("num_classes", num_classes, least=2, most=max_glyphs())
+    check_whole("per_class", per_class, least=1)
+    check_whole("seed", seed, least=0)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(np.arange(num_classes, dtype=np.int64), per_class))
     fields, start = _glyph_fields(num_classes)

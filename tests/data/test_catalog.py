@@ -1,0 +1,33 @@
+import subprocess
+import sys
+
+import pytest
+
+from evidentia.data.catalog import ENTRIES, MADE, glyph_classes, in_catalog
+from evidentia.data.formats import CIFAR_ROW
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+def test_the_count_is_that_of_the_files(entry):
+    if entry.kind == "cifar":
+        assert entry.size == entry.count * CIFAR_ROW
+    else:
+        labels = [file.size - 8 for file in entry.files if "labels" in file.name]
+        assert entry.count == sum(labels)
+        assert entry.size == sum(8 + count + 16 + 784 * count for count in labels)
+
+
+def test_all_that_has_a_name_is_known_by_it():
+    assert all(in_catalog(name) for name in [*ENTRIES, *(made.name for made in MADE), "glyphs-20"])
+    assert not any(in_catalog(name) for name in ["./digits", "glyphs-", "imagenet", ""])
+    assert (glyph_classes("glyphs-20"), glyph_classes("letters")) == (20, None)
+
+
+def test_what_is_made_of_another_set_names_it():
+    assert {made.needs for made in MADE} - {""} <= ENTRIES.keys()
+
+
+def test_the_catalog_does_not_wait_for_torch():
+    code = "import sys, evidentia.data.catalog, evidentia.data.store; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
