@@ -46,6 +46,8 @@ class _HeldExp(torch.autograd.Function):
 
 def exp(logits: Tensor) -> Tensor:
     """exp(z) with z held within [-10, 30]; beyond, the value stays and the gradient goes on."""
+    if not torch.is_grad_enabled():
+        return logits.clamp(EXP_LOWEST, EXP_HIGHEST).exp()
     evidence: Tensor = _HeldExp.apply(logits)  # type: ignore[no-untyped-call]
     return evidence
 

@@ -12,6 +12,7 @@ the backward pass only scales it. A second derivative is taken through plain dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -103,7 +104,7 @@ def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     Without targets no class is left out of the divergence, and there can be no risk.
     """
     if torch.compiler.is_compiling():
-        return _uncompiled(x, targets, loss)
+        return _outside_the_compiler()(x, targets, loss)
     return _apply(x, targets, loss)
 
 
@@ -117,8 +118,14 @@ def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     return result[0]
 
 
-# These are a few hand-made passes already: a compiler would only unroll them.
-_uncompiled: Callable[[Tensor, Tensor | None, RowLoss], Tensor] = torch.compiler.disable(_apply)  # type: ignore[no-untyped-call]
+@cache
+def _outside_the_compiler() -> Callable[[Tensor, Tensor | None, RowLoss], Tensor]:
+    """The loss is a few hand-made passes already: a compiler would only unroll them.
+
+    Not made at import: asking for it loads the compiler, which takes a second.
+    """
+    left_alone: Callable[[Tensor, Tensor | None, RowLoss], Tensor] = torch.compiler.disable(_apply)  # type: ignore[no-untyped-call]
+    return left_alone
 
 
 class _Sums(NamedTuple):

@@ -1,0 +1,57 @@
+"""How good predictions are: calibration, selective prediction, strangers, rotation. Pure functions.
+
+scikit-learn is loaded by the first function that needs it, not by this import.
+"""
+
+from evidentia.evaluation.calibration import (
+    Reliability,
+    accuracy,
+    argmax_accuracy,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+    reliability,
+)
+from evidentia.evaluation.detection import (
+    Detection,
+    EntropyCDF,
+    detection,
+    detection_by_measure,
+    entropy_cdf,
+    measures,
+)
+from evidentia.evaluation.rotation import rotate
+from evidentia.evaluation.selective import (
+    RiskCoverage,
+    ThresholdCurve,
+    accuracy_against_threshold,
+    area_under_risk_coverage,
+    excess_area,
+    risk_coverage,
+)
+from evidentia.evaluation.summary import detection_summary, summary
+
+__all__ = [
+    "Detection",
+    "EntropyCDF",
+    "Reliability",
+    "RiskCoverage",
+    "ThresholdCurve",
+    "accuracy",
+    "accuracy_against_threshold",
+    "area_under_risk_coverage",
+    "argmax_accuracy",
+    "brier_score",
+    "detection",
+    "detection_by_measure",
+    "detection_summary",
+    "entropy_cdf",
+    "excess_area",
+    "expected_calibration_error",
+    "measures",
+    "negative_log_likelihood",
+    "reliability",
+    "risk_coverage",
+    "rotate",
+    "summary",
+]

@@ -1,0 +1,46 @@
+import subprocess
+import sys
+
+import pytest
+
+from evidentia import evaluation
+
+PUBLIC = [
+    "Detection",
+    "EntropyCDF",
+    "Reliability",
+    "RiskCoverage",
+    "ThresholdCurve",
+    "accuracy",
+    "accuracy_against_threshold",
+    "area_under_risk_coverage",
+    "argmax_accuracy",
+    "brier_score",
+    "detection",
+    "detection_by_measure",
+    "detection_summary",
+    "entropy_cdf",
+    "excess_area",
+    "expected_calibration_error",
+    "measures",
+    "negative_log_likelihood",
+    "reliability",
+    "risk_coverage",
+    "rotate",
+    "summary",
+]
+
+
+def test_the_public_list():
+    assert sorted(evaluation.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_function_hides_the_module_of_its_name(name):
+    assert callable(getattr(evaluation, name))
+
+
+def test_the_import_loads_no_metrics_package():
+    code = "import sys, evidentia.evaluation; print({'sklearn', 'torchmetrics', 'scipy'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
