@@ -4,16 +4,27 @@ import sys
 import evidentia
 
 PUBLIC = [
+    "AbstentionRule",
     "DataError",
+    "EDL",
     "EvidentiaError",
     "EvidentiaWarning",
+    "EvidentialClassifier",
     "EvidentialLoss",
     "FetchError",
     "InputError",
+    "L2",
+    "LeNetSpec",
+    "MLPSpec",
     "MissingExtraError",
+    "ModelFileError",
     "Opinion",
+    "TrainedModel",
+    "TrainingError",
+    "TrainingSettings",
     "__version__",
     "data",
+    "evaluation",
     "functional",
     "fuse",
 ]

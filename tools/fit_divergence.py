@@ -13,18 +13,19 @@ error is relative: of h below t and of g above; of g' (three times that for h', 
 derivative of the row part for every K >= 2. Deterministic; needs mpmath.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import mpmath as mp
 
-Number = mp.mpf
-C, T = Number("1.25"), Number("0.75")
+Number = Any
+C, T = mp.mpf("1.25"), mp.mpf("0.75")
 DEGREES = {"FLOAT32": (4, 3, 5), "FLOAT64": (13, 12, 17)}  # of P, Q, A
 LAWSON_ROUNDS = {"FLOAT32": 60, "FLOAT64": 12}
-ROW_POLE = {"FLOAT32": Number("0.3"), "FLOAT64": Number("0.5")}  # b
+ROW_POLE = {"FLOAT32": mp.mpf("0.3"), "FLOAT64": mp.mpf("0.5")}  # b
 ROW_TERMS = {"FLOAT32": 5, "FLOAT64": 13}
-LEAST_Y = Number(3) / 2
+LEAST_Y = mp.mpf(3) / 2
 
 HEADER = '''"""Polynomials for the divergence; tools/fit_divergence.py writes them and says what they fit."""
 
@@ -68,7 +69,7 @@ def lawson(
 ) -> list[Number]:
     """Nearly minimax for any basis (rows: its values at the points), by reweighted least squares."""
     best, least = [], mp.inf
-    emphasis = [Number(1)] * len(rows)
+    emphasis = [mp.mpf(1)] * len(rows)
     columns = list(zip(*rows, strict=True))
     for _ in range(rounds):
         squares = [m * w**2 for m, w in zip(emphasis, weights, strict=True)]
@@ -79,21 +80,18 @@ def lawson(
         errors = [abs(error) for error in weighted_errors(rows, values, weights, fit)]
         if max(errors) < least:
             best, least = fit, max(errors)
-        emphasis = [m * (e / max(errors) + Number("1e-6")) for m, e in zip(emphasis, errors, strict=True)]
+        emphasis = [m * (e / max(errors) + mp.mpf("1e-6")) for m, e in zip(emphasis, errors, strict=True)]
         total = mp.fsum(emphasis)
         emphasis = [m / total for m in emphasis]
     return best
 
 
 def remez(
-    points: Sequence[Number],
-    values: Sequence[Number],
-    weights: Sequence[Number],
-    basis: Sequence[Callable[[Number], Number]],
+    rows: Sequence[Sequence[Number]], values: Sequence[Number], weights: Sequence[Number]
 ) -> list[Number]:
     """Minimax by exchange of the points where the error is largest, with alternating sign."""
-    terms, rows = len(basis), [[of(x) for of in basis] for x in points]
-    chosen = [round(Number(len(points) - 1) * (1 - mp.cos(mp.pi * i / terms)) / 2) for i in range(terms + 1)]
+    terms = len(rows[0])
+    chosen = [round(mp.mpf(len(rows) - 1) * (1 - mp.cos(mp.pi * i / terms)) / 2) for i in range(terms + 1)]
     best, least = [], mp.inf
     for _ in range(30):
         system = mp.matrix([[*rows[p], (-1) ** i / weights[p]] for i, p in enumerate(chosen)])
@@ -103,7 +101,7 @@ def remez(
         if worst < least:
             best, least = fit, worst
         chosen = alternating_extremes(errors, terms + 1)
-        if worst <= abs(level) * Number("1.001") or len(chosen) < terms + 1:
+        if worst <= abs(level) * mp.mpf("1.001") or len(chosen) < terms + 1:
             break
     return best
 
@@ -128,8 +126,8 @@ def alternating_extremes(errors: Sequence[Number], count: int) -> list[int]:
 
 def fit_value(of_p: int, of_q: int, rounds: int, size: int = 60) -> tuple[list[Number], list[Number]]:
     """P and Q."""
-    below = [T * x for x in chebyshev_points(Number(0), Number(1), size)]
-    above = [(T + C) / x - C for x in chebyshev_points(Number(0), Number(1), size)]
+    below = [T * x for x in chebyshev_points(mp.mpf(0), mp.mpf(1), size)]
+    above = [(T + C) / x - C for x in chebyshev_points(mp.mpf(0), mp.mpf(1), size)]
     rows, values, weights = [], [], []
     for e in below + above:
         s, v = min(e, T), (T + C) / (e + C)
@@ -142,7 +140,7 @@ def fit_value(of_p: int, of_q: int, rounds: int, size: int = 60) -> tuple[list[N
 
 def fit_slope(degree: int) -> list[Number]:
     """A."""
-    points = chebyshev_points(Number(0), (T + C) / C, 20 * degree)
+    points = chebyshev_points(mp.mpf(0), (T + C) / C, 20 * degree)
     values, weights = [], []
     for x in points:
         e = (T + C) / x - C
@@ -150,19 +148,18 @@ def fit_slope(degree: int) -> list[Number]:
         values.append(((e + C) * slope - 1) / x)
         of_h = 3 * x / ((e + C) * slope)
         weights.append(max(of_h, e / (e + C) * x / (1 - e * slope)) if e > T else of_h)
-    return remez(points, values, weights, [lambda x, n=n: x**n for n in range(degree + 1)])
+    return remez([[x**n for n in range(degree + 1)] for x in points], values, weights)
 
 
 def fit_row(pole: Number, count: int) -> list[Number]:
     """The a_n, through the second derivative of the series."""
-    points = chebyshev_points(Number(0), 1 / (LEAST_Y + pole), 20 * count)
+    points = chebyshev_points(mp.mpf(0), 1 / (LEAST_Y + pole), 20 * count)
     values, weights = [], []
     for x in points:
         y = 1 / x - pole
-        values.append((mp.psi(1, y + Number(1) / 2) - 1 / y) / x**3)
+        values.append((mp.psi(1, y + mp.mpf(1) / 2) - 1 / y) / x**3)
         weights.append(x**3 * max(y**2 / LEAST_Y - y / 2, y))
-    basis = [lambda x, n=n: n * (n + 1) * x ** (n - 1) for n in range(1, count + 1)]
-    return remez(points, values, weights, basis)
+    return remez([[n * (n + 1) * x ** (n - 1) for n in range(1, count + 1)] for x in points], values, weights)
 
 
 def as_tuple(name: str, values: Sequence[Number]) -> str:

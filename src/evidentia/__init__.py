@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from evidentia import data
+    from evidentia import data, evaluation
+    from evidentia.abstention import AbstentionRule
     from evidentia.core import Opinion, fuse
     from evidentia.errors import (
         DataError,
@@ -21,35 +22,64 @@ if TYPE_CHECKING:
         FetchError,
         InputError,
         MissingExtraError,
+        ModelFileError,
+        TrainingError,
     )
+    from evidentia.estimator import EvidentialClassifier
     from evidentia.losses import EvidentialLoss, functional
+    from evidentia.methods import EDL, L2
+    from evidentia.model import TrainedModel
+    from evidentia.nets import LeNetSpec, MLPSpec
+    from evidentia.training import TrainingSettings
 
 # Public name -> the module that defines it; a module stands for itself.
 _HOMES = {
+    "AbstentionRule": "evidentia.abstention",
     "DataError": "evidentia.errors",
+    "EDL": "evidentia.methods",
     "EvidentiaError": "evidentia.errors",
     "EvidentiaWarning": "evidentia.errors",
+    "EvidentialClassifier": "evidentia.estimator",
     "EvidentialLoss": "evidentia.losses",
     "FetchError": "evidentia.errors",
     "InputError": "evidentia.errors",
+    "L2": "evidentia.methods",
+    "LeNetSpec": "evidentia.nets",
+    "MLPSpec": "evidentia.nets",
     "MissingExtraError": "evidentia.errors",
+    "ModelFileError": "evidentia.errors",
     "Opinion": "evidentia.core",
+    "TrainedModel": "evidentia.model",
+    "TrainingError": "evidentia.errors",
+    "TrainingSettings": "evidentia.training",
     "data": "evidentia.data",
+    "evaluation": "evidentia.evaluation",
     "functional": "evidentia.losses.functional",
     "fuse": "evidentia.core",
 }
 
 __all__ = [
+    "EDL",
+    "L2",
+    "AbstentionRule",
     "DataError",
     "EvidentiaError",
     "EvidentiaWarning",
+    "EvidentialClassifier",
     "EvidentialLoss",
     "FetchError",
     "InputError",
+    "LeNetSpec",
+    "MLPSpec",
     "MissingExtraError",
+    "ModelFileError",
     "Opinion",
+    "TrainedModel",
+    "TrainingError",
+    "TrainingSettings",
     "__version__",
     "data",
+    "evaluation",
     "functional",
     "fuse",
 ]

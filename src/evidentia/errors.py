@@ -4,6 +4,8 @@ EvidentiaError
 ├── InputError           an argument has the wrong type, shape or value (also a ValueError)
 ├── DataError            a data set or a data file is not what it should be
 │   └── FetchError       no source could provide a data set
+├── ModelFileError       a model file or checkpoint is damaged, foreign or of another version
+├── TrainingError        a training can't go on, or can't be resumed
 └── MissingExtraError    an optional package is not installed (also an ImportError)
 
 A message names the argument or file, what was expected and what came, on one line.
@@ -24,6 +26,14 @@ class DataError(EvidentiaError):
 
 class FetchError(DataError):
     """No source could provide a data set; the message lists what was tried."""
+
+
+class ModelFileError(EvidentiaError):
+    """A model file or checkpoint is damaged, foreign or of another version."""
+
+
+class TrainingError(EvidentiaError):
+    """A training can't go on, or can't be resumed."""
 
 
 class MissingExtraError(EvidentiaError, ImportError):

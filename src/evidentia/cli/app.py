@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from evidentia import __version__
-from evidentia.cli import data
+from evidentia.cli import data, models
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -22,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+for command in (models.train, models.predict, models.evaluate, models.threshold, models.export):
+    app.command()(command)
 app.add_typer(data.app, name="data")
 
 

@@ -1,0 +1,33 @@
+"""The methods, by the names that users give them. A new one is a file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evidentia.errors import InputError
+from evidentia.methods.evidential import EDL
+from evidentia.methods.l2 import L2
+from evidentia.methods.protocol import Batch, Method, method_to_dict
+
+METHODS: dict[str, type[Any]] = {method.name: method for method in (L2, EDL)}
+
+
+def make_method(name: str, **settings: Any) -> Method:
+    """The method of this name, with these settings."""
+    if name not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
+    try:
+        method: Method = METHODS[name](**settings)
+    except TypeError as error:
+        raise InputError(f"settings do not fit the method {name}: {error}") from error
+    return method
+
+
+def method_from_dict(data: Mapping[str, Any]) -> Method:
+    """Back from plain data; what does not fit is refused."""
+    settings = dict(data)
+    return make_method(str(settings.pop("name", None)), **settings)
+
+
+__all__ = ["EDL", "L2", "METHODS", "Batch", "Method", "make_method", "method_from_dict", "method_to_dict"]

@@ -1,0 +1,253 @@
+"""TrainedModel: a network with all that is needed to use it, in memory and as one file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evidentia.abstention import AbstentionRule
+from evidentia.core.opinion import Opinion
+from evidentia.core.predictive import Prediction, Predictive
+from evidentia.data import Dataset, Table
+from evidentia.errors import DataError, EvidentiaError, InputError, MissingExtraError, ModelFileError
+from evidentia.methods import EDL, Method, method_from_dict, method_to_dict
+from evidentia.nets import LeNetSpec, MLPSpec, Standardize, spec_from_dict, spec_to_dict
+from evidentia.training import Run, Samples, TrainingSettings, as_input, fit
+from evidentia.training.checkpoint import read_tensors, write_tensors
+
+FORMAT = 1
+HALF = 0.5
+VERSIONS_OF = ("evidentia", "torch", "safetensors")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained network, its method, classes and preprocessing, and a rule for when to abstain.
+
+    network: what the module was built from; None for a module of the user's own, which must then be given
+    again when the file is loaded. training: a summary of how it was trained, plain data.
+    """
+
+    module: nn.Module
+    method: Method
+    classes: tuple[str, ...]
+    standardize: Standardize
+    input_shape: tuple[int, ...]
+    network: LeNetSpec | MLPSpec | None = None
+    rule: AbstentionRule | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def train(
+        cls,
+        data: Dataset | Table,
+        method: Method | None = None,
+        network: LeNetSpec | MLPSpec | nn.Module | None = None,
+        settings: TrainingSettings | None = None,
+        *,
+        held_out: Dataset | Table | None = None,
+        run_dir: str | Path | None = None,
+        report: Callable[[dict[str, float]], None] | None = None,
+    ) -> TrainedModel:
+        """Train on a data set: EDL and the paper's LeNet, or a perceptron for tables, unless told otherwise.
+
+        run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
+        """
+        method, settings = method or EDL(), settings or TrainingSettings()
+        if len(data.classes) < 2:
+            raise DataError(f"{data.name} has {len(data.classes)} class; a classifier needs two or more")
+        spec = None if isinstance(network, nn.Module) else network or default_network(data)
+        with torch.random.fork_rng():
+            torch.manual_seed(settings.seed)
+            module = network if isinstance(network, nn.Module) else method.build(spec)  # type: ignore[arg-type]
+        standardize = Standardize.fit(raw_inputs(data))
+        description = {
+            "method": method_to_dict(method),
+            "network": None if spec is None else spec_to_dict(spec),
+            "settings": settings.to_dict(),
+            "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
+        }
+        history = fit(
+            method,
+            module,
+            standardize,
+            samples_of(data),
+            settings,
+            held_out=None if held_out is None else samples_of(held_out),
+            run=None if run_dir is None else Run(run_dir, description),
+            report=report,
+        )
+        training = {**description, "epochs": len(history), "last": history[-1]}
+        shape = tuple(raw_inputs(data).shape[1:])
+        return cls(module, method, data.classes, standardize, shape, spec, None, training)
+
+    def labels_of(self, data: Dataset | Table) -> Tensor:
+        """The labels of a data set (N,) as this model counts its classes."""
+        unknown = [name for name in data.classes if name not in self.classes]
+        if unknown:
+            raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
+        return torch.tensor([self.classes.index(name) for name in data.classes])[data.labels]
+
+    def predict(
+        self, inputs: Tensor, *, batch_size: int = 1024, generator: torch.Generator | None = None
+    ) -> Predictive:
+        """The prediction for raw inputs (N, ...) of the shape it was trained on, in batches."""
+        self._require_inputs(inputs)
+        device = next(self.module.parameters()).device
+        self.module.eval()
+        with torch.inference_mode():
+            parts = [
+                self.method.predict(self.module, as_input(part.to(device), self.standardize), generator)
+                for part in torch.split(inputs, batch_size)
+            ]
+        return concatenate(parts)
+
+    def accepts(self, prediction: Predictive) -> Tensor:
+        """Where the model stands by its answer (N,): by its rule, or while doubt is less than a half."""
+        if self.rule is not None:
+            return self.rule.accept(prediction)
+        return (prediction.uncertainty < HALF) & ~prediction.rejected
+
+    def with_rule(self, rule: AbstentionRule | None) -> TrainedModel:
+        """The same model with another rule."""
+        return replace(self, rule=rule)
+
+    def save(self, path: str | Path) -> None:
+        """Write one .safetensors file; an old one stays whole until the new one is."""
+        header = {
+            "format": FORMAT,
+            "method": method_to_dict(self.method),
+            "network": None if self.network is None else spec_to_dict(self.network),
+            "classes": list(self.classes),
+            "standardize": asdict(self.standardize),
+            "input_shape": list(self.input_shape),
+            "rule": None if self.rule is None else self.rule.to_dict(),
+            "training": dict(self.training),
+            "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
+        }
+        write_tensors(Path(path), self.module.state_dict(), header)
+
+    @classmethod
+    def load(cls, path: str | Path, network: nn.Module | None = None) -> TrainedModel:
+        """Read a file that `save` wrote. network: the module, where it was the user's own."""
+        tensors, header = read_tensors(Path(path))
+        if header.get("format") != FORMAT:
+            raise ModelFileError(
+                f"{path} has format {header.get('format')!r}, this version of evidentia reads {FORMAT}"
+            )
+        try:
+            model = cls._from_header(header, network)
+            model.module.load_state_dict(tensors)
+        except (EvidentiaError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise ModelFileError(f"{path} does not fit together: {reason}") from error
+        model.module.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        return model
+
+    @classmethod
+    def _from_header(cls, header: Mapping[str, Any], module: nn.Module | None) -> TrainedModel:
+        network = None if header["network"] is None else spec_from_dict(header["network"])
+        method = method_from_dict(header["method"])
+        classes = tuple(str(one) for one in header["classes"])
+        if network is not None and network.num_classes != len(classes):
+            raise InputError(f"{len(classes)} classes, but a network for {network.num_classes}")
+        if module is None:
+            if network is None:
+                raise InputError("the network was the user's own: give it, load(path, network=...)")
+            module = method.build(network)
+        rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
+        standardize = Standardize(**header["standardize"])
+        shape = tuple(int(size) for size in header["input_shape"])
+        return cls(module, method, classes, standardize, shape, network, rule, header["training"])
+
+    def export_program(self, path: str | Path) -> None:
+        """Write a torch.export program: raw inputs (N, ...) in float32 to named tensors, any N."""
+        torch.export.save(self._exported(), path)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write an ONNX file: raw inputs (N, ...) in float32 to probabilities, belief, uncertainty."""
+        try:
+            import onnxscript  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError("onnx", "onnxscript") from error
+        program = torch.onnx.export(
+            self._exported(),
+            input_names=["inputs"],
+            output_names=list(self._export_module().names),
+            dynamo=True,
+            verbose=False,
+        )
+        assert program is not None
+        program.save(str(path))
+
+    def _export_module(self) -> _Exported:
+        return _Exported(self.module, self.method, self.standardize)
+
+    def _exported(self) -> torch.export.ExportedProgram:
+        batch = torch.export.Dim("batch")
+        example = torch.zeros(2, *self.input_shape)
+        with torch.no_grad():
+            return torch.export.export(self._export_module().eval(), (example,), dynamic_shapes=({0: batch},))
+
+    def _require_inputs(self, inputs: Tensor) -> None:
+        if not isinstance(inputs, Tensor) or inputs.ndim != 1 + len(self.input_shape) or len(inputs) == 0:
+            got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
+            raise InputError(f"inputs must be one or more of shape (N, {self._shape_text}), got {got}")
+        if tuple(inputs.shape[1:]) != self.input_shape:
+            raise InputError(f"inputs must be (N, {self._shape_text}), got {tuple(inputs.shape)}")
+        if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
+            raise InputError("inputs must be finite, got NaN or infinity")
+
+    @property
+    def _shape_text(self) -> str:
+        return ", ".join(str(size) for size in self.input_shape)
+
+
+def raw_inputs(data: Dataset | Table) -> Tensor:
+    """What a network is fed from: images (N, C, H, W) or features (N, F)."""
+    return data.images if isinstance(data, Dataset) else data.features
+
+
+def samples_of(data: Dataset | Table) -> Samples:
+    """For the training loop."""
+    return Samples(raw_inputs(data), data.labels)
+
+
+def default_network(data: Dataset | Table) -> LeNetSpec | MLPSpec:
+    """The paper's LeNet for images, a perceptron for rows of numbers."""
+    if isinstance(data, Table):
+        return MLPSpec(data.features.shape[1], len(data.classes))
+    _, channels, height, width = data.images.shape
+    return LeNetSpec(channels, height, width, len(data.classes))
+
+
+def concatenate(parts: Sequence[Predictive]) -> Predictive:
+    """One prediction from those of several batches."""
+    if all(isinstance(part, Opinion) for part in parts):
+        return Opinion(torch.cat([part.evidence for part in parts if isinstance(part, Opinion)]))
+    return Prediction(torch.cat([part.probabilities for part in parts]))
+
+
+class _Exported(nn.Module):
+    """From raw inputs to named tensors."""
+
+    def __init__(self, module: nn.Module, method: Method, standardize: Standardize) -> None:
+        super().__init__()
+        self.module, self.method, self.standardize = module, method, standardize
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the outputs."""
+        evidential = isinstance(self.method.read(torch.zeros(1, 2)), Opinion)
+        return ("probabilities", "belief", "uncertainty") if evidential else ("probabilities", "uncertainty")
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
+        prediction = self.method.predict(self.module, self.standardize(inputs), None)
+        return tuple(getattr(prediction, name) for name in self.names)

@@ -1,0 +1,154 @@
+"""EvidentialClassifier with scikit-learn's habits."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import evidentia as ev
+from evidentia.data import load
+from evidentia.nets import MLPSpec
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([ev.EvidentialClassifier(epochs=60)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    return train_test_split(X, names, random_state=0, stratify=y)
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    X, _, y, _ = iris
+    return ev.EvidentialClassifier(random_state=0).fit(X, y)
+
+
+def test_labels_of_any_kind(fitted, iris):
+    _, X, _, y = iris
+    assert fitted.score(X, y) > 0.9
+    assert set(fitted.predict(X)) <= {"setosa", "versicolor", "virginica"}
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(1), 1)
+
+
+def test_opinions(fitted, iris):
+    _, X, _, _ = iris
+    opinion = fitted.predict_opinion(X)
+    assert isinstance(opinion, ev.Opinion)
+    torch.testing.assert_close(opinion.belief.sum(1) + opinion.uncertainty, torch.ones(len(X)).double())
+
+
+def test_reject_marks_what_it_does_not_know(fitted, iris):
+    _, X, _, _ = iris
+    marked = fitted.predict(X, reject=True)
+    unknown = np.array([label is None for label in marked])
+    doubt = fitted.predict_opinion(X).uncertainty.numpy() >= 0.5
+    np.testing.assert_array_equal(unknown, doubt)
+    np.testing.assert_array_equal(marked[~unknown], fitted.predict(X)[~unknown])
+
+
+def test_a_rule_with_a_promise():
+    X, y = make_blobs(3000, centers=3, cluster_std=2.5, random_state=0)
+    classifier = ev.EvidentialClassifier(epochs=30, random_state=0).fit(X[:1000], y[:1000])
+    rule = classifier.set_abstention(X[1000:2500], y[1000:2500], target_error=0.05, confidence=0.9)
+    marked = classifier.predict(X[2500:], reject=True)
+    kept = np.array([label is not None for label in marked])
+    assert rule.met
+    assert 0.1 < kept.mean() < 1
+    assert (marked[kept] == y[2500:][kept]).mean() > 0.93
+    with pytest.raises(ev.InputError, match="known classes"):
+        classifier.set_abstention(X[:5], np.array([0, 1, 2, 3, 4]), 0.1)
+
+
+def test_frames_and_tensors_are_arrays(iris):
+    X, _, y, _ = iris
+    arrays = ev.EvidentialClassifier(epochs=20, random_state=0).fit(X, y).predict_proba(X)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    tensor = torch.from_numpy(X)
+    of_frame = ev.EvidentialClassifier(epochs=20, random_state=0).fit(frame, pd.Series(y))
+    of_tensor = ev.EvidentialClassifier(epochs=20, random_state=0).fit(tensor, y)
+    np.testing.assert_allclose(of_frame.predict_proba(frame), arrays)
+    np.testing.assert_allclose(of_tensor.predict_proba(tensor), arrays)
+    assert list(of_frame.feature_names_in_) == list("abcd")
+
+
+def test_pipeline_grid_search_clone_and_pickle(iris):
+    X, X_test, y, y_test = iris
+    pipeline = make_pipeline(StandardScaler(), ev.EvidentialClassifier(epochs=40, random_state=0))
+    search = GridSearchCV(pipeline, {"evidentialclassifier__evidence": ["exp", "softplus"]}, cv=2)
+    search.fit(X, y)
+    assert search.score(X_test, y_test) > 0.8
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict_proba(X_test), search.predict_proba(X_test))
+    assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
+
+
+def test_weights_of_classes_and_samples(iris):
+    X, _, y, _ = iris
+    heavy = ev.EvidentialClassifier(epochs=60, class_weight={"virginica": 50.0}, random_state=0).fit(X, y)
+    plain = ev.EvidentialClassifier(epochs=60, random_state=0).fit(X, y)
+    assert (heavy.predict(X) == "virginica").sum() >= (plain.predict(X) == "virginica").sum()
+    balanced = ev.EvidentialClassifier(epochs=60, class_weight="balanced", random_state=0).fit(X, y)
+    np.testing.assert_allclose(balanced.predict_proba(X), plain.predict_proba(X), atol=0.05)
+
+
+def test_partial_fit_learns_bit_by_bit(iris):
+    X, X_test, y, y_test = iris
+    classifier = ev.EvidentialClassifier(random_state=0, batch_size=16)
+    for _ in range(30):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+    assert classifier.n_iter_ == 30
+    assert classifier.score(X_test, y_test) > 0.85
+    with pytest.raises(ev.InputError, match="classes known from the first call"):
+        classifier.partial_fit(X[:2], np.array(["setosa", "rosa"]))
+
+
+@pytest.mark.parametrize("form", ["NHW", "NCHW", "NHWC", "float"])
+def test_images_get_a_lenet(form):
+    digits = load("digits").only(["0", "1"])
+    digits = digits.subset(200, torch.Generator().manual_seed(0))
+    images = digits.images.numpy()
+    X = {"NHW": images[:, 0], "NCHW": images, "NHWC": images.transpose(0, 2, 3, 1), "float": images / 255}[
+        form
+    ]
+    classifier = ev.EvidentialClassifier(epochs=4, batch_size=32, random_state=0).fit(X, digits.labels)
+    assert classifier.model_.network.kind == "lenet"
+    assert classifier.score(X, digits.labels.numpy()) > 0.9
+
+
+def test_the_network_given(iris):
+    X, _, y, _ = iris
+    module = torch.nn.Linear(4, 3)
+    before = module.weight.clone()
+    classifier = ev.EvidentialClassifier(torch.nn.Sequential(module), epochs=60, random_state=0).fit(X, y)
+    assert classifier.score(X, y) > 0.8
+    assert torch.equal(module.weight, before)
+    spec = MLPSpec(4, 3, hidden=(7,))
+    assert ev.EvidentialClassifier(spec, epochs=1).fit(X, y).model_.network == spec
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "reason"),
+    [
+        (np.zeros((4, 2)), [1, 1, 1, 1], "two or more classes, got one class"),
+        (np.array([[np.nan, 1], [0, 1]]), [0, 1], "NaN"),
+        (np.zeros((2, 3, 3, 3, 3)), [0, 1], r"X must be \(n, features\) or images"),
+        (np.zeros((2, 8, 8)), [0, 1], "too small for LeNet"),
+    ],
+)
+def test_what_does_not_fit(X, y, reason):
+    with pytest.raises(ValueError, match=reason):
+        ev.EvidentialClassifier(epochs=1).fit(X, y)

@@ -1,0 +1,236 @@
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import evidentia as ev
+from evidentia.abstention import AbstentionRule
+from evidentia.data import Dataset, Table, load
+from evidentia.errors import DataError, ModelFileError
+from evidentia.methods import EDL, L2
+from evidentia.model import TrainedModel
+from evidentia.nets import LeNetSpec
+from evidentia.training import TrainingSettings
+
+QUICK = TrainingSettings(epochs=5, batch_size=32, learning_rate=5e-3)
+
+
+@pytest.fixture(scope="module")
+def digits(session_cache):
+    os.environ["EVIDENTIA_CACHE"] = str(session_cache)
+    return load("digits").subset(600, torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def models(digits):
+    spec = LeNetSpec(filters=(4, 8), hidden=32)
+    return {m.name: TrainedModel.train(digits, m, spec, QUICK, held_out=digits) for m in (EDL(), L2())}
+
+
+@pytest.fixture(params=["edl", "l2"])
+def model(request, models):
+    return models[request.param]
+
+
+def test_it_learned_something(model, digits):
+    prediction = model.predict(digits.images)
+    assert (prediction.labels == digits.labels).float().mean() > 0.3
+    assert model.training["data"] == {"name": "digits", "samples": 600, "classes": list("0123456789")}
+    assert model.training["last"]["held_out_accuracy"] > 0.3
+
+
+def test_batches_make_no_difference(model, digits):
+    whole = model.predict(digits.images[:100])
+    parts = model.predict(digits.images[:100], batch_size=7)
+    torch.testing.assert_close(whole.probabilities, parts.probabilities, rtol=1e-4, atol=1e-6)
+    assert type(whole) is (ev.Opinion if model.method.name == "edl" else type(parts))
+
+
+def test_saved_and_loaded_it_is_the_same(model, digits, tmp_path):
+    rule = AbstentionRule.for_coverage(model.predict(digits.images), digits.labels, 0.5)
+    model.with_rule(rule).save(tmp_path / "m.safetensors")
+    again = TrainedModel.load(tmp_path / "m.safetensors")
+    assert torch.equal(
+        again.predict(digits.images[:50]).probabilities, model.predict(digits.images[:50]).probabilities
+    )
+    assert (again.classes, again.method, again.network) == (model.classes, model.method, model.network)
+    assert again.rule == rule
+    assert again.training == json.loads(json.dumps(model.training))
+    accepted = again.accepts(again.predict(digits.images))
+    assert 0.4 < accepted.float().mean() < 0.7
+
+
+def test_without_a_rule_half_a_doubt_is_the_limit(models, digits):
+    opinion = models["edl"].predict(digits.images)
+    assert torch.equal(models["edl"].accepts(opinion), opinion.uncertainty < 0.5)
+
+
+def test_tables_get_a_perceptron():
+    labels = torch.arange(90) % 3
+    features = torch.randn(90, 4) + 3 * torch.nn.functional.one_hot(labels, 4)
+    table = Table(features, labels, ("a", "b", "c"), "table")
+    model = TrainedModel.train(table, settings=TrainingSettings(epochs=30, batch_size=32, learning_rate=1e-2))
+    assert (model.predict(features).labels == labels).float().mean() > 0.8
+    assert model.network.kind == "mlp"
+
+
+def test_a_network_of_the_users_own(digits, tmp_path):
+    def own():
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+    model = TrainedModel.train(digits, network=own(), settings=QUICK)
+    model.save(tmp_path / "own.safetensors")
+    with pytest.raises(
+        ModelFileError, match=r"the network was the user's own: give it, load\(path, network="
+    ):
+        TrainedModel.load(tmp_path / "own.safetensors")
+    again = TrainedModel.load(tmp_path / "own.safetensors", network=own())
+    assert torch.equal(again.predict(digits.images[:9]).labels, model.predict(digits.images[:9]).labels)
+
+
+BAD_INPUTS = {
+    "size": torch.zeros(2, 1, 32, 32, dtype=torch.uint8),
+    "channels": torch.zeros(2, 3, 28, 28, dtype=torch.uint8),
+    "no batch": torch.zeros(1, 28, 28, dtype=torch.uint8),
+    "empty": torch.zeros(0, 1, 28, 28, dtype=torch.uint8),
+    "NaN": torch.full((1, 1, 28, 28), float("nan")),
+    "array": np.zeros((1, 1, 28, 28)),
+}
+
+
+@pytest.mark.parametrize("inputs", BAD_INPUTS.values(), ids=BAD_INPUTS)
+def test_inputs_that_do_not_fit(models, inputs):
+    with pytest.raises(ev.InputError, match=r"inputs must be"):
+        models["edl"].predict(inputs)
+
+
+def test_a_class_never_seen(models, digits):
+    strange = Dataset(digits.images[:3], torch.tensor([0, 1, 2]), ("0", "1", "ten"), "strange")
+    with pytest.raises(DataError, match="strange has classes that the model never saw: ten"):
+        models["edl"].labels_of(strange)
+    swapped = Dataset(digits.images[:2], torch.tensor([0, 1]), ("7", "3"), "swapped")
+    assert models["edl"].labels_of(swapped).tolist() == [7, 3]
+
+
+def test_one_class_is_no_classification(digits):
+    with pytest.raises(DataError, match="1 class; a classifier needs two or more"):
+        TrainedModel.train(digits.only(["3"]), settings=QUICK)
+
+
+def edited(path, change):
+    """The file with its header changed."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    outer = json.loads(content[8 : 8 + size])
+    header = json.loads(outer["__metadata__"]["evidentia"])
+    change(header)
+    outer["__metadata__"]["evidentia"] = json.dumps(header)
+    head = json.dumps(outer).encode()
+    path.write_bytes(len(head).to_bytes(8, "little") + head + content[8 + size :])
+
+
+CHANGES = {
+    "version": (lambda h: h.update(format=99), "has format 99, this version of evidentia reads 1"),
+    "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
+    "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
+    "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
+    "missing": (lambda h: h.pop("classes"), "does not fit together: 'classes'"),
+    "scale": (lambda h: h["standardize"].update(scale=[0]), "scale must be"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_file_that_was_edited(models, tmp_path, change, reason):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    edited(path, change)
+    with pytest.raises(ModelFileError, match=reason):
+        TrainedModel.load(path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def test_files_that_are_something_else(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path)
+    with pytest.raises(ModelFileError, match="was not written by evidentia"):
+        TrainedModel.load(path)
+    with pytest.raises(ModelFileError, match="there is no file"):
+        TrainedModel.load(tmp_path / "none.safetensors")
+
+
+def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        models["l2"].save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+SAVING = """
+import sys, torch
+from evidentia.model import TrainedModel
+model = TrainedModel.load(sys.argv[1])
+print("ready", flush=True)
+while True:
+    model.save(sys.argv[1])
+"""
+
+
+def test_a_kill_during_a_save_leaves_a_good_file(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.kill()
+    assert TrainedModel.load(path).classes == models["edl"].classes
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
+    import onnxruntime
+
+    model.export_program(tmp_path / "m.pt2")
+    model.export_onnx(tmp_path / "m.onnx")
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    for count in (1, 7):
+        inputs = digits.images[:count].float()
+        prediction = model.predict(digits.images[:count])
+        expected = [getattr(prediction, name) for name in names]
+        with torch.no_grad():
+            from_program = program(inputs)
+        from_onnx = session.run(None, {session.get_inputs()[0].name: inputs.numpy()})
+        for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
+            torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
+            torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
+    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name == "edl" else set())
+    assert set(names) == wanted
