@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .bench-venv
+PEERS_READY := $(PEERS)/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench clean
@@ -25,8 +27,9 @@ demo: $(READY)  ## show what it does, on real data that come with the install
 	@$(BIN)/evidentia data show digits --out demo/digits.png
 	@$(BIN)/evidentia data show letters --out demo/letters.png
 
-test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest
+test: $(READY)  ## run the tests; core and losses must be covered line by line
+	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/coverage report --include='src/evidentia/core/*,src/evidentia/losses/*' --fail-under=100
 
 check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/ruff check
@@ -34,9 +37,18 @@ check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## measure speed against peers
+bench: $(READY) $(PEERS_READY)  ## measure speed against peers, in an environment of their own
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.data
+	$(PEERS)/bin/python -m benchmarks.loss
+
+# Without their dependencies, which would pull another torch: the losses need torch alone.
+$(PEERS_READY): constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt torch numpy
+	$(PEERS)/bin/python -m pip install --quiet --no-deps torch-uncertainty==0.13.0 edl-pytorch==0.0.2
+	$(PEERS)/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $(PEERS_READY)
 
 clean:  ## remove the virtual environment and everything built
 	rm -rf $(VENV) .bench-venv demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage

@@ -1,4 +1,5 @@
 import runpy
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,7 +8,7 @@ from evidentia.core import coefficients, divergence
 
 
 def test_the_coefficients_are_what_the_tool_fits(capsys):
-    runpy.run_path("tools/fit_divergence.py", run_name="__main__")
+    runpy.run_path(str(Path(__file__).parents[2] / "tools/fit_divergence.py"), run_name="__main__")
     fitted: dict = {}
     exec(capsys.readouterr().out, fitted)
     assert tuple(fitted["FLOAT32"]) == tuple(coefficients.FLOAT32)

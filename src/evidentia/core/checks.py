@@ -6,12 +6,12 @@ and inside torch.compile, torch.export and vmap, values are looked at only where
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from evidentia.errors import InputError
+
+LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
 
 
 def describe(value: object) -> str:
@@ -38,6 +38,12 @@ def inside_transform() -> bool:
     return active
 
 
+def require_number(name: str, value: object, least: float = 0.0) -> None:
+    """A finite number from `least` on."""
+    if not isinstance(value, int | float) or not least <= value < float("inf"):
+        raise InputError(f"{name} must be a number from {least:g} on, got {value!r}")
+
+
 def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:
     """Whether the values of this tensor are to be checked."""
     if torch.compiler.is_compiling() or inside_transform():
@@ -49,7 +55,7 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
     """Evidence that is finite and zero or more; the smallest and the largest value tell."""
     if evidence.numel() and looks_at_values(evidence, validate):
         least, most = (float(bound) for bound in evidence.detach().aminmax())
-        if not 0 <= least <= most < math.inf:
+        if not 0 <= least <= most < LARGEST:
             raise InputError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
 
 

@@ -11,8 +11,9 @@ import math
 import torch
 from torch import Tensor
 
-from evidentia.core import rowwise
+from evidentia.core.autograd import row_loss
 from evidentia.core.checks import as_computed
+from evidentia.core.rowwise import RowLoss
 
 # psi(y + 1/2) = ln y + sum_n c_n y^(-2n): the series of digamma about the half-integer.
 DIGAMMA_SERIES = (
@@ -31,7 +32,7 @@ PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memor
 def divergence(evidence: Tensor) -> Tensor:
     """KL[D(alpha) || D(1)], how far an opinion is from "I do not know", (...)."""
     rows = as_computed(evidence).reshape(-1, evidence.shape[-1])
-    result = rowwise.row_loss(rows, None, rowwise.RowLoss(divergence_weight=1.0))
+    result = row_loss(rows, None, RowLoss(divergence_weight=1.0))
     return result.view(evidence.shape[:-1])
 
 
@@ -124,18 +125,28 @@ def dissonance(belief: Tensor) -> Tensor:
     """
     num_classes = belief.shape[-1]
     rows = belief.reshape(-1, num_classes)
+    if torch.compiler.is_compiling():  # a loop would fix the size of the batch
+        return _dissonance_of(rows, rows, 0).view(belief.shape[:-1])
     at_once = max(1, PAIRS_AT_ONCE // num_classes**2)
-    blocks = [rows[start : start + at_once] for start in range(0, max(len(rows), 1), at_once)]
-    return torch.cat([_dissonance_of_rows(block) for block in blocks]).view(belief.shape[:-1])
+    classes_at_once = max(1, min(num_classes, PAIRS_AT_ONCE // num_classes))
+    total = torch.zeros_like(rows[:, 0])
+    for start in range(0, len(rows), at_once):
+        block = rows[start : start + at_once]
+        for first in range(0, num_classes, classes_at_once):
+            ones = block[:, first : first + classes_at_once]
+            total[start : start + at_once] += _dissonance_of(ones, block, first)
+    return total.view(belief.shape[:-1])
 
 
-def _dissonance_of_rows(belief: Tensor) -> Tensor:
-    one, other = belief.unsqueeze(2), belief.unsqueeze(1)  # (M, K, 1), (M, 1, K)
+def _dissonance_of(ones: Tensor, belief: Tensor, first: int) -> Tensor:
+    """The terms of the classes `ones` (M, I), which start at class `first` of all (M, K), summed, (M,)."""
+    one, other = ones.unsqueeze(2), belief.unsqueeze(1)  # (M, I, 1), (M, 1, K)
+    numbers = torch.arange(belief.shape[1], device=belief.device)
+    apart = (numbers[first : first + ones.shape[1], None] != numbers).to(belief.dtype)  # (I, K)
     balance = 2 * torch.minimum(one, other) / _or_one(one + other)
-    without_self = 1 - torch.eye(belief.shape[1], dtype=belief.dtype, device=belief.device)
-    weighted = (other * balance * without_self).sum(2)
-    rest = (other * without_self).sum(2)
-    return (belief * weighted / _or_one(rest)).sum(1)
+    weighted = (other * balance * apart).sum(2)
+    rest = (other * apart).sum(2)
+    return (ones * weighted / _or_one(rest)).sum(1)
 
 
 def _or_one(divisor: Tensor) -> Tensor:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 import threading
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ POLE, KNEE = 1.25, 0.75  # of the element-wise formulas: v = (KNEE + POLE) / (e 
 SCALE = 1 / (KNEE + POLE)  # a power of two, so that (e + POLE) * SCALE is rounded once
 BLOCK_ELEMENTS = 66_000  # for each thread: five blocks of floats fit the second-level cache
 FEW_CLASSES = 8  # below, the sums are worst conditioned and are done in float64
+MOST_KEPT = 64  # sets of constants: one for each number of classes, type and device
 SHORT_ROW = 32  # below, a matrix product sums rows faster than sum()
 
 
@@ -66,7 +68,7 @@ class Rows(NamedTuple):
 
     constant: Tensor  # (M,) float64: G or -H
     derivative: Tensor  # (M,) float64: G' or -H'
-    bound: Tensor  # (M, 1): what the first term of the gradient is held below
+    bound: Tensor  # (M, 1): what the first term of the gradient is held below; -POLE makes h' - 1 of h'
     keep: Tensor  # (M, 1): whether the value holds the evidence itself
 
 
@@ -87,7 +89,32 @@ def block_rows(num_classes: int, device: torch.device) -> int:
     return max(1, BLOCK_ELEMENTS * torch.get_num_threads() // num_classes)
 
 
-@lru_cache(maxsize=32)
+Made = TypeVar("Made")
+
+
+def _kept(make: Callable[..., Made]) -> Callable[..., Made]:
+    """Make once for each argument list.
+
+    Not while a program is traced: tensors made there belong to the trace. And never as inference tensors,
+    which training could not use later.
+    """
+    kept: dict[tuple[object, ...], Made] = {}
+
+    @wraps(make)
+    def get(*key: object) -> Made:
+        if torch.compiler.is_compiling():
+            return make(*key)
+        if key not in kept:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            with torch.inference_mode(False):
+                kept[key] = make(*key)
+        return kept[key]
+
+    return get
+
+
+@_kept
 def element_constants(result: torch.dtype, work: torch.dtype, device: torch.device) -> Elements:
     """Fitted for results of one type, for computing in another."""
     like, fitted = torch.empty((), dtype=work, device=device), coefficients(result)
@@ -110,7 +137,7 @@ class RowConstants(NamedTuple):
     log_series: Polynomial  # of (log1p(r) - r) / r^2
 
 
-@lru_cache(maxsize=64)
+@_kept
 def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -> RowConstants:
     """From lnG(y + 1/2) = y ln y - y + const + sum_n a_n (y + b)^-n, the a_n fitted for y >= 3/2."""
     fitted, double = coefficients(result), result == torch.float64
@@ -127,14 +154,13 @@ def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -
     return RowConstants(kappa, polynomials[0], polynomials[1], log_limit, polynomials[2])
 
 
-def row_terms(total: Tensor, num_classes: int, result: torch.dtype) -> Rows:
+def row_terms(total: Tensor, num_classes: int, result: torch.dtype, constants: Elements) -> Rows:
     """What the sum E of each row, (M,) in float64, decides.
 
     With y = K - 1/2, r = E / y, rho = kappa / (kappa + E), delta = 1 - rho:
     H = y (r - log1p(r)) + R and G = y log1p(r) - R, where R is delta^2 times a polynomial in rho.
     """
     kappa, value, slope, log_limit, log_series = row_constants(num_classes, result, total.device)
-    elements = element_constants(result, work_type(result, num_classes), total.device)
     y = num_classes - 0.5
     high = total > num_classes
     r = total / y
@@ -147,11 +173,11 @@ def row_terms(total: Tensor, num_classes: int, result: torch.dtype) -> Rows:
     constant.mul_(y).addcmul_(value.at(rho, scratch), delta * delta)
     derivative = torch.where(high, y, -total).div_(total + y)
     derivative.addcmul_(slope.at(rho, scratch).mul_(delta), rho.square_())
-    bound, keep = elements.choices.index_select(1, high.int()).unsqueeze(2).unbind()
+    bound, keep = constants.choices.index_select(1, high.int()).unsqueeze(2).unbind()
     return Rows(constant, derivative, bound, keep)
 
 
-@lru_cache(maxsize=32)
+@_kept
 def _ones(count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     return torch.ones(count, dtype=dtype, device=device)
 
@@ -177,21 +203,21 @@ class Buffers(NamedTuple):
         return self if rows == len(self.v) else Buffers(*(buffer[:rows] for buffer in self))
 
 
-_kept = threading.local()
+_of_thread = threading.local()
 
 
 def buffers_for(evidence: Tensor, rows: int) -> Buffers:
     """Buffers for blocks of so many rows; on the CPU a thread keeps its last ones.
 
-    New memory costs more than the arithmetic: every page is touched for the first time. The blocks are
-    small, so that what is kept is about a megabyte.
+    New memory costs more than the arithmetic: every page is touched for the first time. What is kept is
+    about a megabyte for each of torch's own threads.
     """
     shape = (rows, evidence.shape[1])
-    if evidence.device.type != "cpu":
+    if evidence.device.type != "cpu" or evidence.is_inference() or torch.compiler.is_compiling():
         return Buffers(*(evidence.new_empty(shape) for _ in range(4)))
-    last: Buffers | None = getattr(_kept, "buffers", None)
+    last: Buffers | None = getattr(_of_thread, "buffers", None)
     if last is None or last.v.shape != shape or last.v.dtype != evidence.dtype:
-        last = _kept.buffers = Buffers(*(evidence.new_empty(shape) for _ in range(4)))
+        last = _of_thread.buffers = Buffers(*(evidence.new_empty(shape) for _ in range(4)))
     return last
 
 

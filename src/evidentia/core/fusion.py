@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from evidentia.core.checks import describe
+from evidentia.core.evidence import MOST_EVIDENCE
 from evidentia.core.opinion import Opinion
-from evidentia.core.rowwise import MOST_EVIDENCE
 from evidentia.errors import EvidentiaWarning, InputError
 
 
@@ -54,8 +54,10 @@ RULES: dict[str, Callable[[Tensor], Tensor]] = {
 
 def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
     """One opinion from several of the same shape, by the rule of this name."""
-    if rule not in RULES:
+    if not isinstance(rule, str) or rule not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if not isinstance(opinions, Iterable):
+        raise InputError(f"opinions must be a sequence of Opinion, got {describe(opinions)}")
     opinions = list(opinions)
     if not opinions or not all(isinstance(opinion, Opinion) for opinion in opinions):
         got = ", ".join(describe(opinion) for opinion in opinions) or "none"

@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from evidentia.core import dirichlet
-from evidentia.core.checks import as_computed, describe, looks_at_values, require_evidence, require_floating
+from evidentia.core.checks import (
+    as_computed,
+    describe,
+    looks_at_values,
+    require_evidence,
+    require_floating,
+    require_number,
+)
 from evidentia.core.evidence import EvidenceFunction, evidence_function
 from evidentia.errors import InputError
 
@@ -19,7 +26,8 @@ class Opinion:
     """Subjective opinions of any batch shape; the last axis of evidence (..., K) is the class.
 
     Everything is derived from the evidence e: alpha = e + 1, strength S = sum of alpha, belief e / S,
-    uncertainty K / S, probabilities alpha / S (equations 1 and 2 of the paper).
+    uncertainty K / S, probabilities alpha / S (equations 1 and 2 of the paper). The tensor given is used as
+    it is, not copied.
     """
 
     evidence: Tensor
@@ -42,9 +50,13 @@ class Opinion:
     ) -> Opinion:
         """From a network's outputs (..., K), by the evidence function that it was trained with."""
         require_floating("logits", logits, class_axis=-1)
-        if logits.numel() and looks_at_values(logits, validate) and bool(logits.isnan().any()):
-            raise InputError("logits must be numbers, got NaN")
-        return cls.from_evidence(evidence_function(evidence)(as_computed(logits)), validate=validate)
+        result = evidence_function(evidence)(as_computed(logits))
+        try:
+            return cls.from_evidence(result, validate=validate)
+        except InputError as error:
+            if bool(logits.isnan().any()):
+                raise InputError("logits must be numbers, got NaN") from error
+            raise
 
     @property
     def num_classes(self) -> int:
@@ -115,6 +127,8 @@ class Opinion:
 
         trust: one number, or a tensor that broadcasts to the batch (...).
         """
+        if not isinstance(trust, Tensor):
+            require_number("trust", trust)
         trust = torch.as_tensor(trust, dtype=self.evidence.dtype, device=self.evidence.device)
         batch = self.evidence.shape[:-1]
         sizes = zip(trust.shape[::-1], batch[::-1], strict=False)
@@ -135,9 +149,9 @@ class Opinion:
         return Opinion(self.evidence.to(*args, **kwargs))
 
     def numpy(self) -> dict[str, Any]:
-        """Arrays: evidence, belief, uncertainty, probabilities, labels, rejected."""
+        """Arrays of their own: evidence, belief, uncertainty, probabilities, labels, rejected."""
         names = ("evidence", "belief", "uncertainty", "probabilities", "labels", "rejected")
-        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+        return {name: getattr(self, name).detach().cpu().numpy().copy() for name in names}
 
     def __len__(self) -> int:
         if self.evidence.ndim == 1:

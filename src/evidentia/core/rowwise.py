@@ -5,68 +5,24 @@ A loss of an evidential classifier, for one row of K logits z with true class y,
     risk(e_y, sum of e_j, sum of e_j^2) + weight * KL[D(1 + e~) || D(1)],   j != y,   e = activation(z)
 
 where e~ is e without the true class. All three risks of the paper have this form, so that one evaluation
-serves them all: value and gradient come from the same few passes over memory, the gradient is kept and
-the backward pass only scales it. A second derivative is taken through plain differentiable formulas.
+serves them all: value and gradient come from the same few passes over memory. autograd.py makes it known
+to torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from evidentia.core import divergence as kernel
-from evidentia.core import evidence as functions
-from evidentia.core.checks import inside_transform
-from evidentia.core.evidence import EXP_HIGHEST, EXP_LOWEST, EvidenceFunction
-
-# Evidence is held below this: there u < K / 1e15, and squares still fit a float32 for many classes.
-MOST_EVIDENCE = 1e15
-
-
-class Activation(NamedTuple):
-    """An evidence function in three forms.
-
-    function: differentiable. into: logits into a buffer of evidence, held below MOST_EVIDENCE.
-    chain: evidence becomes, in place, its own derivative by the logits times a gradient.
-    """
-
-    function: EvidenceFunction
-    into: Callable[[Tensor, Tensor], Tensor]
-    chain: Callable[[Tensor, Tensor], Tensor]
-
-
-def _exp_into(logits: Tensor, out: Tensor) -> Tensor:
-    return torch.clamp(logits, EXP_LOWEST, EXP_HIGHEST, out=out).exp_()
-
-
-def _relu_into(logits: Tensor, out: Tensor) -> Tensor:
-    return torch.clamp(logits, 0.0, MOST_EVIDENCE, out=out)
-
-
-def _softplus_into(logits: Tensor, out: Tensor) -> Tensor:
-    return out.copy_(functions.softplus(logits)).clamp_max_(MOST_EVIDENCE)
-
-
-def _identity_into(evidence: Tensor, out: Tensor) -> Tensor:
-    return torch.clamp_max(evidence, MOST_EVIDENCE, out=out)
-
-
-IDENTITY = Activation(lambda evidence: evidence, _identity_into, lambda e, gradient: e.copy_(gradient))
-ACTIVATIONS = {
-    "exp": Activation(functions.exp, _exp_into, lambda e, gradient: e.mul_(gradient)),
-    "relu": Activation(functions.relu, _relu_into, lambda e, gradient: e.sign_().mul_(gradient)),
-    "softplus": Activation(
-        functions.softplus, _softplus_into, lambda e, gradient: e.neg_().expm1_().neg_().mul_(gradient)
-    ),
-}
+from evidentia.core.evidence import IDENTITY, Activation
 
 
 class RiskTerms(NamedTuple):
-    """A risk of M rows, and its gradient: A + B (1 + e_j) for wrong classes, C for the true one; (M,)."""
+    """A risk of M rows, and its gradient: A + B e_j for wrong classes, C for the true one; all (M,)."""
 
     value: Tensor
     wrong: Tensor  # A
@@ -75,13 +31,15 @@ class RiskTerms(NamedTuple):
 
 
 class Risk(NamedTuple):
-    """A risk as a function of what a row sums up to.
+    """A risk in two forms.
 
-    terms: of the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
-    float64) and K. uses_squares: whether it looks at the third; else that is zero.
+    terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
+    float64) and K. soft: from evidence and soft labels (M, K) in float64 to (M,), differentiable.
+    uses_squares: whether `terms` looks at its third argument; else that is zero.
     """
 
     terms: Callable[[Tensor, Tensor, Tensor, int], RiskTerms]
+    soft: Callable[[Tensor, Tensor], Tensor]
     uses_squares: bool = False
 
 
@@ -96,36 +54,6 @@ class RowLoss(NamedTuple):
     risk: Risk | None = None
     divergence_weight: float = 0.0
     expected_scale: float = 1.0
-
-
-def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    """The loss of each row: x (M, K) float32 or float64, targets (M,) int64 or None, result (M,).
-
-    Without targets no class is left out of the divergence, and there can be no risk.
-    """
-    if torch.compiler.is_compiling():
-        return _outside_the_compiler()(x, targets, loss)
-    return _apply(x, targets, loss)
-
-
-def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        with torch.autocast(device, enabled=False):
-            return _apply(x, targets, loss)
-    function = _TransformableRowLoss if inside_transform() else _RowLoss
-    result: tuple[Tensor, Tensor] = function.apply(x, targets, loss)  # type: ignore[no-untyped-call]
-    return result[0]
-
-
-@cache
-def _outside_the_compiler() -> Callable[[Tensor, Tensor | None, RowLoss], Tensor]:
-    """The loss is a few hand-made passes already: a compiler would only unroll them.
-
-    Not made at import: asking for it loads the compiler, which takes a second.
-    """
-    left_alone: Callable[[Tensor, Tensor | None, RowLoss], Tensor] = torch.compiler.disable(_apply)  # type: ignore[no-untyped-call]
-    return left_alone
 
 
 class _Sums(NamedTuple):
@@ -197,8 +125,8 @@ def _into_gradient(
 ) -> Tensor:
     """The loss (M,); evidence (M, K) becomes the gradient, the true class still to come."""
     weight, scale = loss.divergence_weight, loss.expected_scale
-    rows = kernel.row_terms(sums.total, evidence.shape[1], result)
     constants = kernel.element_constants(result, evidence.dtype, evidence.device)
+    rows = kernel.row_terms(sums.total, evidence.shape[1], result, constants)
     wrong = torch.add(risk.wrong, rows.derivative, alpha=weight).mul_(scale).to(evidence.dtype).unsqueeze(1)
     slope = None if risk.wrong_slope is None else risk.wrong_slope.mul(scale).to(evidence.dtype).unsqueeze(1)
     parts = evidence.new_empty(len(evidence), 2)
@@ -237,95 +165,3 @@ def textbook_divergence(evidence: Tensor) -> Tensor:
     strength, alpha = total + num_classes, evidence + 1
     gammas = strength.lgamma() - strength.new_tensor(num_classes).lgamma() - alpha.lgamma().sum(1)
     return gammas + (evidence * alpha.digamma()).sum(1) - total * strength.digamma()
-
-
-class _RowLoss(torch.autograd.Function):
-    """Value and gradient together; the gradient is an output so that it can be kept."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
-        output = evaluate(x, targets, loss)
-        _TransformableRowLoss.setup_context(ctx, (x, targets, loss), output)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, weight: Tensor | None, _: None) -> tuple[Tensor | None, None, None]:
-        x, targets, gradient = ctx.saved_tensors
-        if weight is None:
-            return None, None, None
-        if torch.is_grad_enabled():  # someone may differentiate the gradient
-            scaled: Tensor = _Scaled.apply(x, targets, gradient, weight, ctx.loss)  # type: ignore[no-untyped-call]
-            return scaled, None, None
-        if _is_everywhere(weight, ctx.loss.expected_scale):
-            return gradient, None, None
-        return gradient * (weight / ctx.loss.expected_scale).unsqueeze(1), None, None
-
-
-def _is_everywhere(weight: Tensor, scale: float) -> bool:
-    """Whether an expanded number on the CPU, as sum() sends back, is this one up to rounding."""
-    if weight.device.type != "cpu" or weight.stride() != (0,) or not len(weight):
-        return False
-    return abs(float(weight[0]) / scale - 1) <= torch.finfo(weight.dtype).eps
-
-
-class _TransformableRowLoss(torch.autograd.Function):
-    """The same for vmap, torch.func.grad and so on, which ask for this form; it costs more to call."""
-
-    @staticmethod
-    def forward(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
-        return evaluate(x, targets, loss)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        x, targets, ctx.loss = inputs
-        ctx.set_materialize_grads(False)  # else zeros (M, K) would be made for the second output
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(x, targets, output[1])
-
-    @staticmethod
-    def backward(ctx: Any, weight: Tensor | None, unused: None) -> tuple[Tensor | None, None, None]:
-        return _RowLoss.backward(ctx, weight, unused)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], x: Tensor, targets: Tensor | None, loss: RowLoss) -> Any:
-        """Rows are independent: a batch of them is more rows."""
-        x = _batch_first(x, in_dims[0], info.batch_size)
-        shape = x.shape
-        if targets is not None:
-            targets = _batch_first(targets, in_dims[1], info.batch_size).reshape(-1)
-        rows = x.reshape(-1, shape[-1])
-        value, gradient = _TransformableRowLoss.apply(rows, targets, loss)  # type: ignore[no-untyped-call]
-        return (value.view(shape[:-1]), gradient.view(shape)), (0, 0)
-
-
-class _Scaled(torch.autograd.Function):
-    """gradient * weight, which knows that the gradient depends on x."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, targets: Tensor | None, gradient: Tensor, weight: Tensor, loss: RowLoss) -> Tensor:
-        return gradient * (weight / loss.expected_scale).unsqueeze(1)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, targets, gradient, weight, ctx.loss = inputs
-        ctx.save_for_backward(x, targets, gradient, weight)
-
-    @staticmethod
-    def backward(ctx: Any, direction: Tensor) -> tuple[Tensor | None, ...]:
-        x, targets, gradient, weight = ctx.saved_tensors
-        with torch.enable_grad():
-            point = x if x.requires_grad else x.detach().requires_grad_()
-            value = differentiable(point, targets, ctx.loss)
-            (first,) = torch.autograd.grad(value.sum(), point, create_graph=True)
-            product = (first * direction * weight.unsqueeze(1)).sum()
-            (second,) = torch.autograd.grad(product, point, create_graph=torch.is_grad_enabled())
-        by_weight = (gradient * direction).sum(1) / ctx.loss.expected_scale
-        return second, None, None, by_weight, None
-
-
-def _batch_first(tensor: Tensor, batch_dim: int | None, size: int) -> Tensor:
-    if batch_dim is None:
-        return tensor.unsqueeze(0).expand(size, *tensor.shape)
-    return tensor.movedim(batch_dim, 0)

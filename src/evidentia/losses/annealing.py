@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-from evidentia.errors import InputError
+from evidentia.core.checks import require_number
 
 
 def linear(epoch: float, epochs: float) -> float:
     """lambda_t = min(1, t / epochs), the paper's with epochs = 10; no annealing (1) with epochs = 0."""
-    if not (math.isfinite(epoch) and epoch >= 0):
-        raise InputError(f"epoch must be a number from 0 on, got {epoch}")
+    require_number("epoch", epoch)
     return min(1.0, epoch / epochs) if epochs else 1.0

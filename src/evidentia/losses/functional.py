@@ -5,20 +5,24 @@ labels (N, K, d1, ...) that sum to one; result (N, d1, ...), 0 where the target 
 
 Form is always checked. Values (evidence below zero, NaN, a label out of range, soft labels that do not
 sum to one) are looked at on the CPU, where that costs next to nothing; on other devices it would make the
-program wait, so there it is done with validate=True only.
+program wait, so there it is done with validate=True only. Evidence is held at 1e15.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
 from evidentia.core import dirichlet
+from evidentia.core.autograd import row_loss
 from evidentia.core.checks import as_computed, describe, looks_at_values, require_evidence, require_floating
-from evidentia.core.rowwise import Risk, RiskTerms, RowLoss, row_loss
+from evidentia.core.rowwise import Risk, RiskTerms, RowLoss
 from evidentia.errors import InputError
 
 IGNORE_INDEX = -100
+MISLEADING = RowLoss(divergence_weight=1.0)
 SUM_TOLERANCE = 1e-3  # of soft labels, which may come in half precision
 
 
@@ -48,11 +52,13 @@ def misleading_divergence(
 ) -> Tensor:
     """KL[D(alpha~) || D(1)], alpha~ = y + (1 - y) alpha: of the evidence for wrong classes."""
     evidence = _checked_evidence(evidence, validate)
-    return total_loss(evidence, targets, RowLoss(divergence_weight=1.0), None, ignore_index, validate)[0]
+    return total_loss("evidence", evidence, targets, MISLEADING, ignore_index, validate)[0]
 
 
 def divergence(evidence: Tensor, *, validate: bool | None = None) -> Tensor:
     """KL[D(alpha) || D(1)], how far an opinion is from "I do not know"; 0 exactly without evidence."""
+    if isinstance(evidence, Tensor) and not evidence.numel():
+        raise InputError(f"evidence must hold one or more samples, got {describe(evidence)}")
     return dirichlet.divergence(_checked_evidence(evidence, validate).movedim(1, -1))
 
 
@@ -60,7 +66,7 @@ def _risk_of_evidence(
     risk: str, evidence: Tensor, targets: Tensor, ignore_index: int, validate: bool | None
 ) -> Tensor:
     evidence = _checked_evidence(evidence, validate)
-    return total_loss(evidence, targets, RowLoss(risk=RISKS[risk]), risk, ignore_index, validate)[0]
+    return total_loss("evidence", evidence, targets, RowLoss(risk=RISKS[risk]), ignore_index, validate)[0]
 
 
 def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
@@ -70,24 +76,32 @@ def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
 
 
 def total_loss(
-    x: Tensor,
-    targets: Tensor,
-    loss: RowLoss,
-    risk: str | None,
-    ignore_index: int,
-    validate: bool | None,
+    name: str, x: Tensor, targets: Tensor, loss: RowLoss, ignore_index: int, validate: bool | None
 ) -> tuple[Tensor, Tensor | None]:
     """risk + divergence of each sample: x (N, K, d1, ...) of evidence or logits, result (N, d1, ...).
 
-    Beside it, which samples were ignored; None where surely none was.
+    name: what x is called in messages. Beside the losses, which samples were ignored; None if surely none.
     """
+    if not isinstance(targets, Tensor):
+        raise InputError(f"targets must be a tensor, got {describe(targets)}")
+    if not x.numel():
+        raise InputError(f"{name} must hold one or more samples, got {describe(x)}")
     if targets.is_floating_point():
         _require_soft_labels(x, targets, validate)
-        return _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss, risk), x), None
-    _require_indices(x, targets)
-    wanted, ignored = _without_ignored(targets, x.shape[1], ignore_index, validate)
-    value = _shaped(row_loss(_as_rows(x), wanted.reshape(-1), loss), x)
+        value, ignored = _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss), x), None
+    else:
+        _require_indices(x, targets)
+        wanted, ignored = _without_ignored(targets, x.shape[1], ignore_index, validate)
+        value = _shaped(row_loss(_as_rows(x), wanted.reshape(-1), loss), x)
+    _require_finite(name, x, value, validate)
     return (value, None) if ignored is None else (value.masked_fill(ignored, 0.0), ignored)
+
+
+def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) -> None:
+    # A NaN in x shows in the losses, which are K times fewer to look at.
+    if looks_at_values(value, validate) and not math.isfinite(float(value.detach().sum())):
+        found = "NaN" if bool(x.isnan().any()) else "infinity"
+        raise InputError(f"{name} must be finite numbers, got {found}")
 
 
 def _as_rows(x: Tensor) -> Tensor:
@@ -178,19 +192,12 @@ def _squared_error_terms(own: Tensor, total: Tensor, squares: Tensor, num_classe
     return RiskTerms(torch.addcmul(error, shrink, variance), wrong, slope, own_slope)
 
 
-RISKS: dict[str, Risk] = {
-    "squared_error": Risk(_squared_error_terms, uses_squares=True),
-    "cross_entropy": Risk(_cross_entropy_terms),
-    "type2": Risk(_type2_terms),
-}
-
-
-def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss, risk: str | None) -> Tensor:
+def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     """The same for soft labels (M, K): plain formulas on (M, K), in float64."""
     evidence = loss.activation.function(rows)
     value = evidence.new_zeros(len(rows))
-    if risk is not None:
-        value = SOFT_RISKS[risk](evidence.double(), soft.double()).to(rows.dtype)
+    if loss.risk is not None:
+        value = loss.risk.soft(evidence.double(), soft.double()).to(rows.dtype)
     if loss.divergence_weight:
         misleading = (1 - soft).to(rows.dtype) * evidence
         value = value + loss.divergence_weight * dirichlet.divergence(misleading)
@@ -214,10 +221,10 @@ def _soft_squared_error(evidence: Tensor, soft: Tensor) -> Tensor:
     return (error.square() + variance).sum(1)
 
 
-SOFT_RISKS = {
-    "squared_error": _soft_squared_error,
-    "cross_entropy": _soft_cross_entropy,
-    "type2": _soft_type2,
+RISKS: dict[str, Risk] = {
+    "squared_error": Risk(_squared_error_terms, _soft_squared_error, uses_squares=True),
+    "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy),
+    "type2": Risk(_type2_terms, _soft_type2),
 }
 
 __all__ = [

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
-from evidentia.core.checks import as_computed, describe, looks_at_values, require_floating
-from evidentia.core.evidence import EvidenceFunction, evidence_function
-from evidentia.core.rowwise import ACTIVATIONS, IDENTITY, RowLoss
+from evidentia.core.checks import as_computed, describe, looks_at_values, require_floating, require_number
+from evidentia.core.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
+from evidentia.core.rowwise import RowLoss
 from evidentia.errors import InputError
 from evidentia.losses import annealing
 from evidentia.losses.functional import IGNORE_INDEX, RISKS, total_loss
@@ -44,8 +42,8 @@ class EvidentialLoss(nn.Module):
         super().__init__()
         _require_one_of("risk", risk, tuple(RISKS))
         _require_one_of("reduction", reduction, REDUCTIONS)
-        _require_not_negative("divergence_weight", divergence_weight)
-        _require_not_negative("annealing_epochs", annealing_epochs)
+        require_number("divergence_weight", divergence_weight)
+        require_number("annealing_epochs", annealing_epochs)
         evidence_function(evidence)
         self.risk, self.evidence, self.reduction = risk, evidence, reduction
         self.divergence_weight, self.annealing_epochs = divergence_weight, annealing_epochs
@@ -63,15 +61,12 @@ class EvidentialLoss(nn.Module):
         epoch: how far the training is, in epochs, fractions included; needed while annealing is on.
         """
         require_floating("logits", logits, class_axis=1)
-        if not isinstance(targets, Tensor):
-            raise InputError(f"targets must be a tensor, got {describe(targets)}")
-        x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch))
+        self._require_weights(logits.shape[1])
+        name, x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch))
         if self.reduction == "mean" and self.class_weight is None:
             loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
-        value, ignored = total_loss(x, targets, loss, self.risk, self.ignore_index, self.validate)
-        result = self._reduced(value, self._sample_weight(targets, logits.shape[1]), ignored)
-        self._require_finite(result, logits)
-        return result
+        value, ignored = total_loss(name, x, targets, loss, self.ignore_index, self.validate)
+        return self._reduced(value, self._sample_weight(targets, value), ignored)
 
     def extra_repr(self) -> str:
         """What stands between the brackets of its repr."""
@@ -89,24 +84,25 @@ class EvidentialLoss(nn.Module):
             )
         return self.divergence_weight * annealing.linear(epoch or 0.0, self.annealing_epochs)
 
-    def _row_loss(self, logits: Tensor, weight: float) -> tuple[Tensor, RowLoss]:
-        """What to evaluate, and on what: logits for a function known here, evidence for the user's own."""
+    def _row_loss(self, logits: Tensor, weight: float) -> tuple[str, Tensor, RowLoss]:
+        """What to evaluate: logits for a function known here, evidence for the user's own."""
         if isinstance(self.evidence, str):
-            return logits, RowLoss(ACTIVATIONS[self.evidence], RISKS[self.risk], weight)
+            return "logits", logits, RowLoss(ACTIVATIONS[self.evidence], RISKS[self.risk], weight)
         evidence = as_computed(self.evidence(logits))
         if evidence.shape != logits.shape:
             raise InputError(
                 f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(evidence)}"
             )
-        if looks_at_values(evidence, self.validate) and bool((evidence < 0).any()):
+        if looks_at_values(evidence, self.validate) and not bool((evidence >= 0).all()):
             raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
-        return evidence, RowLoss(IDENTITY, RISKS[self.risk], weight)
+        return "evidence", evidence, RowLoss(IDENTITY, RISKS[self.risk], weight)
 
-    def _require_finite(self, result: Tensor, logits: Tensor) -> None:
-        # Any NaN among the logits shows in the result: one number to look at.
-        if looks_at_values(result, self.validate) and not math.isfinite(float(result.detach().sum())):
-            found = "NaN" if bool(logits.isnan().any()) else "infinity"
-            raise InputError(f"logits must be finite numbers, got {found}")
+    def _require_weights(self, num_classes: int) -> None:
+        if self.class_weight is not None and len(self.class_weight) != num_classes:
+            raise InputError(
+                f"class_weight must have one weight for each of {num_classes} classes, "
+                f"got {len(self.class_weight)}"
+            )
 
     def _reduced(self, value: Tensor, weight: Tensor | None, ignored: Tensor | None) -> Tensor:
         """Of the losses (N, d1, ...): themselves, their sum, or their mean over what counts."""
@@ -123,34 +119,29 @@ class EvidentialLoss(nn.Module):
             return value.sum() / max(value.numel(), 1)
         return value.sum() / (~ignored).sum().clamp_min(1)
 
-    def _sample_weight(self, targets: Tensor, num_classes: int) -> Tensor | None:
-        """The weight of each sample (N, d1, ...); None without class weights."""
+    def _sample_weight(self, targets: Tensor, value: Tensor) -> Tensor | None:
+        """The weight of each sample (N, d1, ...), as precise as the losses; None without class weights."""
         if self.class_weight is None:
             return None
-        if len(self.class_weight) != num_classes:
-            raise InputError(
-                f"class_weight must have one weight for each of {num_classes} classes, "
-                f"got {len(self.class_weight)}"
-            )
-        if targets.is_floating_point():
-            return targets.movedim(1, -1).to(self.class_weight.dtype) @ self.class_weight
-        return self.class_weight[targets.clamp(0, num_classes - 1)]
+        weight = self.class_weight.to(value.dtype)
+        if not targets.is_floating_point():
+            return weight[targets.clamp(0, len(weight) - 1)]
+        return (targets.movedim(1, -1).to(value.dtype) * weight).sum(-1)
 
 
 def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
-
-
-def _require_not_negative(name: str, value: float) -> None:
-    if not 0 <= value < float("inf"):
-        raise InputError(f"{name} must be zero or more, got {value}")
 
 
 def _checked_class_weight(weight: Tensor | None) -> Tensor | None:
     if weight is None:
         return None
-    weight = torch.as_tensor(weight, dtype=torch.float32)
-    if weight.ndim != 1 or not bool((weight >= 0).all()) or not bool(weight.isfinite().all()):
-        raise InputError(f"class_weight must be weights (K,) of zero or more, got {weight.tolist()}")
-    return weight
+    if (
+        not isinstance(weight, Tensor)
+        or weight.ndim != 1
+        or not bool(((weight >= 0) & weight.isfinite()).all())
+    ):
+        got = weight.tolist() if isinstance(weight, Tensor) else describe(weight)
+        raise InputError(f"class_weight must be a tensor of weights (K,), zero or more, got {got}")
+    return weight.clone() if weight.is_floating_point() else weight.float()

@@ -50,4 +50,4 @@ def _move_bias(network: nn.Module, head: nn.Linear, sample: Tensor) -> None:
         raise InputError(f"the head must give the logits (N, {head.out_features}), got {tuple(logits.shape)}")
     if head.bias is None:
         raise InputError("the head must have a bias to move; give no sample, or replace the head")
-    head.bias += math.log(START_EVIDENCE * head.out_features) - float(logits.logsumexp(1).median())
+    head.bias.add_(math.log(START_EVIDENCE * head.out_features) - float(logits.logsumexp(1).median()))

@@ -1,0 +1,42 @@
+"""Training with many classes: softmax and EDL by the library's rule, on drawn characters.
+
+python -m benchmarks.many_classes [K ...]     (default 200 500)
+"""
+
+import sys
+
+import torch
+
+from evidentia.data import Dataset, rendered
+from evidentia.evaluation import detection_summary, summary
+from evidentia.methods import EDL, L2
+from evidentia.model import TrainedModel
+from evidentia.training import TrainingSettings
+
+STRANGERS, SETTINGS = 100, TrainingSettings(epochs=20, batch_size=128)
+
+
+def drawn(num_classes: int, per_class: int, seed: int) -> tuple[Dataset, torch.Tensor]:
+    """Characters of so many classes, and images of others that come after them."""
+    images, labels, characters = rendered.glyphs(num_classes + STRANGERS, per_class, seed)
+    known = labels < num_classes
+    name = f"glyphs-{num_classes}"
+    return Dataset(images[known], labels[known], characters[:num_classes], name), images[~known]
+
+
+def main() -> None:
+    """Train and print a row for each number of classes and method."""
+    print(f"{'K':>5} {'method':7} {'accuracy':>9} {'AUROC strangers by entropy':>27}")
+    for num_classes in [int(word) for word in sys.argv[1:]] or [200, 500]:
+        train, _ = drawn(num_classes, per_class=40, seed=0)
+        test, strangers = drawn(num_classes, per_class=10, seed=1)
+        for method in (L2(), EDL()):
+            model = TrainedModel.train(train, method, settings=SETTINGS)
+            known, unknown = model.predict(test.images), model.predict(strangers)
+            accuracy = summary(known, test.labels)["accuracy"]
+            auroc = detection_summary(known, unknown)["entropy_auroc"]
+            print(f"{num_classes:5} {method.name:7} {accuracy:9.4f} {auroc:27.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
