@@ -150,7 +150,7 @@ def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     """The same loss (M,) from differentiable parts in float64, for second derivatives."""
     evidence = loss.activation.function(x.double())
     others = evidence if targets is None else evidence.scatter(1, targets.unsqueeze(1), 0.0)
-    value = evidence.new_zeros(len(x))
+    value = evidence.new_zeros(x.shape[0])  # not len(), which fixes the size in a traced program
     if loss.risk is not None and targets is not None:
         own = evidence.gather(1, targets.unsqueeze(1)).squeeze(1)
         value = value + loss.risk.terms(own, others.sum(1), others.square().sum(1), x.shape[1]).value
