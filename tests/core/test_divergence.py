@@ -38,3 +38,14 @@ def test_few_classes_are_computed_in_float64():
     assert divergence.work_type(torch.float32, 7) == torch.float64
     assert divergence.work_type(torch.float32, 8) == torch.float32
     assert divergence.work_type(torch.float64, 8) == torch.float64
+
+
+def test_constants_are_kept_and_not_without_end():
+    made = []
+    kept = divergence._kept(lambda key: made.append(key) or torch.tensor(key))
+    assert kept(1) is kept(1)
+    for key in range(2 * divergence.MOST_KEPT):
+        kept(key)
+    assert made.count(1) == 1
+    assert kept(1) is not None
+    assert made.count(1) == 2

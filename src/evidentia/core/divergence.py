@@ -104,12 +104,13 @@ def _kept(make: Callable[..., Made]) -> Callable[..., Made]:
     def get(*key: object) -> Made:
         if torch.compiler.is_compiling():
             return make(*key)
-        if key not in kept:
+        value = kept.get(key)
+        if value is None:
             if len(kept) >= MOST_KEPT:
                 kept.clear()
             with torch.inference_mode(False):
-                kept[key] = make(*key)
-        return kept[key]
+                value = kept[key] = make(*key)
+        return value
 
     return get
 
