@@ -2,6 +2,8 @@ import os
 
 import pytest
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy loads, or scikit-learn skips one of its checks
+
 
 @pytest.fixture(scope="session")
 def session_cache(tmp_path_factory):
