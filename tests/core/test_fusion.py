@@ -30,13 +30,13 @@ def masses(opinion):
     return ref.naive_belief(opinion.evidence), ref.naive_uncertainty(opinion.evidence)
 
 
-def close(one, other, rtol=1e-9, atol=1e-12):
+def assert_near(one, other, rtol=1e-9, atol=1e-12):
     torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
 
 
 def assert_same(one, other):
-    close(one.belief, other.belief)
-    close(one.uncertainty, other.uncertainty)
+    assert_near(one.belief, other.belief)
+    assert_near(one.uncertainty, other.uncertainty)
 
 
 @st.composite
@@ -62,8 +62,8 @@ def test_fusion_is_that_of_belief_masses(rule, opinions):
     assume(rule != "weighted" or all((sum(o.evidence for o in opinions) > 0).any(-1)))
     belief, u = RULES[rule]([masses(o) for o in opinions])
     fused = fuse(opinions, rule)
-    close(fused.belief, belief, rtol=1e-7)
-    close(fused.uncertainty, u, rtol=1e-7)
+    assert_near(fused.belief, belief, rtol=1e-7)
+    assert_near(fused.uncertainty, u, rtol=1e-7)
 
 
 @every_rule
@@ -71,7 +71,7 @@ def test_fusion_is_that_of_belief_masses(rule, opinions):
 @settings(deadline=None)
 def test_masses_still_sum_to_one(rule, opinions):
     fused = fuse(opinions, rule)
-    close(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2, dtype=torch.float64))
+    assert_near(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2, dtype=torch.float64))
     assert fused.evidence.shape == opinions[0].evidence.shape
     assert (fused.evidence >= 0).all()
 
@@ -161,21 +161,21 @@ def test_saturated_sources_keep_their_masses(rule):
     """Four sources at the upper bound of exp, e^30 in float32: the rule's products must not overflow."""
     saturated = ev.Opinion.from_logits(torch.tensor([[40.0, -40.0], [40.0, 40.0]]))
     fused = fuse([saturated] * 4, rule)
-    close(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2), rtol=0, atol=1e-6)
+    assert_near(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", ["averaging", "weighted"])
 def test_large_evidence_in_single_precision(rule):
     """1 - u is 1 in float32 for both; beliefs stay within rounding."""
     one = ev.Opinion.from_evidence(torch.tensor([1e13, 0.0, 2e12]))
-    close(ev.fuse([one, one], rule=rule).belief, one.belief, rtol=1e-6, atol=1e-7)
+    assert_near(ev.fuse([one, one], rule=rule).belief, one.belief, rtol=1e-6, atol=1e-7)
 
 
 def test_tiny_evidence_in_single_precision_is_weighted_alike():
     """1 - u rounds to 0 in float32 for evidence 1e-9: equal sources must not fall to 0 / 0."""
     one = ev.Opinion.from_evidence(torch.tensor([1e-9, 0.0, 3e-9]))
     fused = ev.fuse([one, one], rule="weighted")
-    close(fused.evidence, one.evidence, rtol=1e-5, atol=0)
+    assert_near(fused.evidence, one.evidence, rtol=1e-5, atol=0)
 
 
 # ----------------------------------------------------------------------------------------------------- errors

@@ -37,7 +37,7 @@ def opinion(evidence):
     return ev.Opinion.from_evidence(evidence)
 
 
-def close(actual, expected, rtol=1e-10, atol=1e-12):
+def assert_near(actual, expected, rtol=1e-10, atol=1e-12):
     torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
 
 
@@ -54,22 +54,22 @@ def test_the_papers_example():
 
 
 def test_masses_are_those_of_the_reference(opinion, evidence):
-    close(opinion.evidence, evidence)
-    close(opinion.alpha, evidence + 1)
-    close(opinion.strength, ref.naive_strength(evidence))
-    close(opinion.belief, ref.naive_belief(evidence))
-    close(opinion.uncertainty, ref.naive_uncertainty(evidence))
-    close(opinion.probabilities, ref.naive_probabilities(evidence))
+    assert_near(opinion.evidence, evidence)
+    assert_near(opinion.alpha, evidence + 1)
+    assert_near(opinion.strength, ref.naive_strength(evidence))
+    assert_near(opinion.belief, ref.naive_belief(evidence))
+    assert_near(opinion.uncertainty, ref.naive_uncertainty(evidence))
+    assert_near(opinion.probabilities, ref.naive_probabilities(evidence))
     assert opinion.num_classes == 4
 
 
 def test_measures_are_those_of_the_reference(opinion, evidence):
-    close(opinion.entropy(), ref.naive_entropy(evidence))
-    close(opinion.entropy(normalized=True), ref.naive_entropy(evidence) / math.log(4))
-    close(opinion.expected_entropy(), ref.naive_expected_entropy(evidence))
-    close(opinion.mutual_information(), ref.naive_mutual_information(evidence))
-    close(opinion.differential_entropy(), ref.naive_differential_entropy(evidence), rtol=1e-9)
-    close(opinion.max_probability(), ref.naive_probabilities(evidence).amax(-1))
+    assert_near(opinion.entropy(), ref.naive_entropy(evidence))
+    assert_near(opinion.entropy(normalized=True), ref.naive_entropy(evidence) / math.log(4))
+    assert_near(opinion.expected_entropy(), ref.naive_expected_entropy(evidence))
+    assert_near(opinion.mutual_information(), ref.naive_mutual_information(evidence))
+    assert_near(opinion.differential_entropy(), ref.naive_differential_entropy(evidence), rtol=1e-9)
+    assert_near(opinion.max_probability(), ref.naive_probabilities(evidence).amax(-1))
 
 
 @given(evidence_rows())
@@ -77,7 +77,7 @@ def test_measures_are_those_of_the_reference(opinion, evidence):
 def test_dissonance_is_the_double_loop(rows):
     opinion = ev.Opinion.from_evidence(tensor(rows))
     expected = [ref.naive_dissonance(row) for row in ref.naive_belief(tensor(rows)).tolist()]
-    close(opinion.dissonance(), tensor(expected), rtol=1e-9)
+    assert_near(opinion.dissonance(), tensor(expected), rtol=1e-9)
 
 
 @pytest.mark.parametrize("belief", [[0.5, 0.5, 0.0], [0.4, 0.4, 0.0], [0.8, 0.0, 0.0], [0.3, 0.3, 0.3]])
@@ -93,7 +93,7 @@ def test_dissonance_of_known_beliefs(belief):
 def test_logits_become_evidence(name):
     logits = tensor([[-20.0, -3.0, 0.0, 0.5, 4.0, 29.0, 35.0]])
     opinion = ev.Opinion.from_logits(logits, evidence=name)
-    close(opinion.evidence, ref.naive_evidence(logits, name), rtol=1e-9, atol=0)
+    assert_near(opinion.evidence, ref.naive_evidence(logits, name), rtol=1e-9, atol=0)
 
 
 def test_exponential_evidence_is_the_default_and_bounded():
@@ -110,8 +110,8 @@ def test_exponential_evidence_is_the_default_and_bounded():
 def test_masses_are_masses(rows):
     opinion = ev.Opinion.from_evidence(tensor(rows))
     ones = torch.ones(len(rows), dtype=torch.float64)
-    close(opinion.belief.sum(-1) + opinion.uncertainty, ones)
-    close(opinion.probabilities.sum(-1), ones)
+    assert_near(opinion.belief.sum(-1) + opinion.uncertainty, ones)
+    assert_near(opinion.probabilities.sum(-1), ones)
     assert ((opinion.uncertainty >= 0) & (opinion.uncertainty <= 1)).all()
     assert (opinion.belief >= 0).all()
 
@@ -120,8 +120,8 @@ def test_masses_are_masses(rows):
 @settings(deadline=None)
 def test_masses_are_masses_in_single_precision(rows):
     opinion = ev.Opinion.from_evidence(torch.tensor(rows, dtype=torch.float32))
-    close(opinion.belief.sum(-1) + opinion.uncertainty, torch.ones(len(rows)), rtol=0, atol=1e-6)
-    close(opinion.probabilities.sum(-1), torch.ones(len(rows)), rtol=0, atol=1e-6)
+    assert_near(opinion.belief.sum(-1) + opinion.uncertainty, torch.ones(len(rows)), rtol=0, atol=1e-6)
+    assert_near(opinion.probabilities.sum(-1), torch.ones(len(rows)), rtol=0, atol=1e-6)
     assert ((opinion.uncertainty >= 0) & (opinion.uncertainty <= 1)).all()
 
 
@@ -131,11 +131,11 @@ def test_the_order_of_the_classes_does_not_matter(rows, random):
     order = random.sample(range(len(rows[0])), len(rows[0]))
     opinion = ev.Opinion.from_evidence(tensor(rows))
     shuffled = ev.Opinion.from_evidence(tensor(rows)[:, order])
-    close(shuffled.belief, opinion.belief[:, order])
-    close(shuffled.probabilities, opinion.probabilities[:, order])
-    close(shuffled.uncertainty, opinion.uncertainty)
+    assert_near(shuffled.belief, opinion.belief[:, order])
+    assert_near(shuffled.probabilities, opinion.probabilities[:, order])
+    assert_near(shuffled.uncertainty, opinion.uncertainty)
     for name in SCALARS:
-        close(getattr(shuffled, name)(), getattr(opinion, name)(), rtol=1e-8, atol=1e-9)
+        assert_near(getattr(shuffled, name)(), getattr(opinion, name)(), rtol=1e-8, atol=1e-9)
 
 
 @given(evidence_rows())
@@ -155,7 +155,9 @@ def test_measures_stay_within_their_bounds(rows):
 @settings(deadline=None)
 def test_mutual_information_is_total_less_expected(rows):
     opinion = ev.Opinion.from_evidence(tensor(rows))
-    close(opinion.mutual_information(), opinion.entropy() - opinion.expected_entropy(), rtol=0, atol=1e-12)
+    assert_near(
+        opinion.mutual_information(), opinion.entropy() - opinion.expected_entropy(), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("K", [2, 3, 10, 1000])
@@ -245,19 +247,19 @@ def test_an_opinion_is_frozen(opinion, name):
 def test_an_index_goes_to_the_batch_axes(opinion, evidence, index):
     chosen = opinion[index]
     assert isinstance(chosen, ev.Opinion)
-    close(chosen.evidence, evidence[index])
+    assert_near(chosen.evidence, evidence[index])
     assert chosen.num_classes == 4
 
 
 def test_a_mask_goes_to_the_batch_axes(opinion, evidence):
     mask = opinion.uncertainty < opinion.uncertainty.median()
-    close(opinion[mask].evidence, evidence[mask])
+    assert_near(opinion[mask].evidence, evidence[mask])
 
 
 def test_an_ellipsis_stops_before_the_classes():
     """As many classes as rows: the shape alone would not tell a class axis from a batch axis."""
     evidence = torch.arange(32.0).reshape(2, 4, 4)
-    close(ev.Opinion.from_evidence(evidence)[..., 0].evidence, evidence[:, 0])
+    assert_near(ev.Opinion.from_evidence(evidence)[..., 0].evidence, evidence[:, 0])
 
 
 def test_an_index_never_reaches_the_classes(opinion):
@@ -295,9 +297,9 @@ def test_to_changes_the_precision():
 def test_dirichlet_has_the_opinions_mean(opinion):
     dirichlet = opinion.dirichlet()
     assert isinstance(dirichlet, torch.distributions.Dirichlet)
-    close(dirichlet.mean, opinion.probabilities)
-    close(dirichlet.concentration, opinion.alpha)
-    close(dirichlet.entropy(), opinion.differential_entropy(), rtol=1e-9)
+    assert_near(dirichlet.mean, opinion.probabilities)
+    assert_near(dirichlet.concentration, opinion.alpha)
+    assert_near(dirichlet.entropy(), opinion.differential_entropy(), rtol=1e-9)
 
 
 def test_labels_and_rejection():
@@ -329,7 +331,7 @@ def test_gradients_pass_through(evidence):
     evidence.requires_grad_()
     ev.Opinion.from_evidence(evidence).uncertainty.sum().backward()
     strength = ref.naive_strength(evidence.detach())
-    close(evidence.grad, (-4 / strength**2).unsqueeze(-1).expand(2, 3, 4))
+    assert_near(evidence.grad, (-4 / strength**2).unsqueeze(-1).expand(2, 3, 4))
 
 
 # ------------------------------------------------------------------------------------------------ discounting
@@ -339,8 +341,8 @@ def test_discount_is_that_of_the_reference(opinion, evidence):
     trust = tensor([[0.0, 0.2, 0.5], [0.7, 0.9, 1.0]])
     belief, u = ref.naive_discount(ref.naive_belief(evidence), ref.naive_uncertainty(evidence), trust)
     discounted = opinion.discount(trust)
-    close(discounted.belief, belief)
-    close(discounted.uncertainty, u)
+    assert_near(discounted.belief, belief)
+    assert_near(discounted.uncertainty, u)
 
 
 @given(evidence_rows(), st.floats(0, 1))
@@ -349,15 +351,15 @@ def test_discount_by_a_number(rows, trust):
     opinion = ev.Opinion.from_evidence(tensor(rows))
     belief, u = ref.naive_discount(opinion.belief, opinion.uncertainty, trust)
     discounted = opinion.discount(trust)
-    close(discounted.belief, belief)
-    close(discounted.uncertainty, u)
+    assert_near(discounted.belief, belief)
+    assert_near(discounted.uncertainty, u)
 
 
 @given(evidence_rows())
 @settings(deadline=None)
 def test_full_trust_changes_nothing_and_no_trust_leaves_nothing(rows):
     opinion = ev.Opinion.from_evidence(tensor(rows))
-    close(opinion.discount(1.0).evidence, opinion.evidence)
+    assert_near(opinion.discount(1.0).evidence, opinion.evidence)
     assert (opinion.discount(0.0).evidence == 0).all()
     assert (opinion.discount(0.0).uncertainty == 1).all()
 

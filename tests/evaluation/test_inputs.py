@@ -42,7 +42,7 @@ BAD_PREDICTIONS = [
 ]
 
 
-def same(one, other):
+def assert_same(one, other):
     """Two results, of numbers or of tensors, to the bit."""
     one, other = (vars(result) if is_dataclass(result) else result for result in (one, other))
     torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)
@@ -96,20 +96,20 @@ def test_a_softmax_in_bfloat16_is_let_through():
 def test_batch_axes_make_no_difference(function):
     prediction, labels = random_prediction(12, 4, seed=0), random_labels(12, 4, seed=1)
     folded = Prediction(prediction.probabilities.view(3, 2, 2, 4))
-    same(function(folded, labels.view(3, 2, 2)), function(prediction, labels))
+    assert_same(function(folded, labels.view(3, 2, 2)), function(prediction, labels))
 
 
 @pytest.mark.parametrize("function", WITH_LABELS)
 def test_a_single_prediction_is_a_batch_of_one(function):
     single, batch = predicted([0.1, 0.2, 0.7]), predicted([[0.1, 0.2, 0.7]])
-    same(function(single, torch.tensor(2)), function(batch, torch.tensor([2])))
+    assert_same(function(single, torch.tensor(2)), function(batch, torch.tensor([2])))
 
 
 @pytest.mark.parametrize("function", WITH_LABELS)
 def test_a_gradient_is_no_hindrance(function):
     p = torch.tensor([[0.1, 0.9]], requires_grad=True)
     labels = torch.tensor([1])
-    same(function(Prediction(p), labels), function(Prediction(p.detach()), labels))
+    assert_same(function(Prediction(p), labels), function(Prediction(p.detach()), labels))
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from evidentia.cli.shown import epochs_shown, print_table
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file, .safetensors.")]
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
@@ -46,7 +44,7 @@ def train(
     )
     chosen = make_method(method)
     known, held_out = open_pair(data, data_dir, size, seed)
-    with _epochs_shown(epochs) as report:
+    with epochs_shown(epochs) as report:
         model = TrainedModel.train(
             known, chosen, None, settings, held_out=held_out, run_dir=out, report=report
         )
@@ -170,18 +168,7 @@ def _print_rows(rows: list[dict[str, object]], as_json: bool, as_csv: bool) -> N
         writer.writeheader()
         writer.writerows(rows)
     else:
-        _print_table(list(rows[0]), ([str(cell) for cell in row.values()] for row in rows))
-
-
-def _print_table(header: list[str], rows: Iterable[list[str]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=box.SIMPLE_HEAD)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        print_table(list(rows[0]), ([str(cell) for cell in row.values()] for row in rows))
 
 
 def _print_nested(result: dict[str, object]) -> None:
@@ -189,25 +176,4 @@ def _print_nested(result: dict[str, object]) -> None:
         assert isinstance(values, dict)
         rows = [[name, f"{value:.4f}"] for name, value in values.items() if isinstance(value, float)]
         if rows:
-            _print_table([title, "value"], rows)
-
-
-@contextmanager
-def _epochs_shown(epochs: int) -> Iterator[Callable[[dict[str, float]], None]]:
-    """A bar with the last epoch's figures while the training runs; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("", total=epochs)
-
-        def report(metrics: dict[str, float]) -> None:
-            names = ("loss", "accuracy", "uncertainty")
-            text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names)
-            progress.update(task, completed=metrics["epoch"], description=text)
-
-        yield report
+            print_table([title, "value"], rows)
