@@ -18,9 +18,9 @@ HELD_OUT = 0.2
 
 def is_path(name: str) -> bool:
     """Whether DATA is a folder or a file; the name of a data set is one all the same."""
-    from evidentia.data.catalog import ENTRIES
+    from evidentia.data.catalog import in_catalog
 
-    return name not in ENTRIES and Path(name).exists()
+    return not in_catalog(name) and Path(name).exists()
 
 
 def open_pair(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,15 +27,15 @@ class Checkpoint(NamedTuple):
 def write_bytes_safely(path: Path, content: bytes) -> None:
     """Write aside, flush to the disk, move into place: at any moment the path holds the old or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with aside.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
     except BaseException:
-        os.unlink(aside)
+        aside.unlink(missing_ok=True)
         raise
 
 
