@@ -22,10 +22,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## show what it does, on real data that come with the install
-	@$(BIN)/evidentia data list
-	@$(BIN)/evidentia data show digits --out demo/digits.png
-	@$(BIN)/evidentia data show letters --out demo/letters.png
+demo: $(READY)  ## train on real digits, show letters and a turning 1, write demo/report.html
+	@$(BIN)/evidentia demo --out demo
 
 test: $(READY)  ## run the tests; core and losses must be covered line by line
 	$(BIN)/python -m pytest --cov --cov-report=

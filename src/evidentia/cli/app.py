@@ -12,6 +12,7 @@ import typer
 
 from evidentia import __version__
 from evidentia.cli import data, models
+from evidentia.cli.demo import demo
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -22,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (models.train, models.predict, models.evaluate, models.threshold, models.export):
+for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export):
     app.command()(command)
 app.add_typer(data.app, name="data")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,9 +45,9 @@ def train(
     )
     chosen = make_method(method)
     known, held_out = open_pair(data, data_dir, size, seed)
-    with epochs_shown(epochs) as report:
+    with epochs_shown(epochs, method) as report:
         model = TrainedModel.train(
-            known, chosen, None, settings, held_out=held_out, run_dir=out, report=report
+            known, chosen, None, settings, held_out=held_out, run_dir=out, report=partial(report, method)
         )
     model.save(out / "model.safetensors")
     last = model.training["last"]

@@ -19,21 +19,22 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 @contextmanager
-def epochs_shown(epochs: int) -> Iterator[Callable[[dict[str, float]], None]]:
-    """A bar with the last epoch's figures while the training runs; nothing where there is no terminal."""
+def epochs_shown(epochs: int, *names: str) -> Iterator[Callable[[str, dict[str, float]], None]]:
+    """A bar for each training with its last figures; nothing where there is no terminal.
+
+    What it gives takes a training's name and the metrics of an epoch.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.description}"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("", total=epochs)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    last = TextColumn("{task.fields[last]}")
+    with Progress(*columns, last, console=console, disable=not console.is_terminal) as progress:
+        tasks = {name: progress.add_task(name, total=epochs, last="") for name in names}
 
-        def report(metrics: dict[str, float]) -> None:
-            names = ("loss", "accuracy", "uncertainty")
-            text = "  ".join(f"{name} {metrics[name]:.4f}" for name in names)
-            progress.update(task, completed=metrics["epoch"], description=text)
+        def report(name: str, metrics: dict[str, float]) -> None:
+            figures = "  ".join(f"{key} {metrics[key]:.3f}" for key in ("loss", "accuracy", "uncertainty"))
+            progress.update(tasks[name], completed=metrics["epoch"], last=figures)
 
         yield report

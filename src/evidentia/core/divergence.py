@@ -201,7 +201,7 @@ class Buffers(NamedTuple):
 
     def cut(self, rows: int) -> Buffers:
         """For a block of fewer rows."""
-        return self if rows == len(self.v) else Buffers(*(buffer[:rows] for buffer in self))
+        return self if rows == self.v.shape[0] else Buffers(*(buffer[:rows] for buffer in self))
 
 
 _of_thread = threading.local()

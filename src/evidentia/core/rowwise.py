@@ -68,7 +68,7 @@ def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, 
     """The loss (M,), and its gradient with respect to x (M, K) times the expected scale."""
     work = kernel.work_type(x.dtype, x.shape[1])
     evidence = torch.empty_like(x, dtype=work, memory_format=torch.contiguous_format)
-    rows = min(len(x), kernel.block_rows(x.shape[1], x.device))
+    rows = min(x.shape[0], kernel.block_rows(x.shape[1], x.device))
     buffers = kernel.buffers_for(evidence, rows)
     index = None if targets is None else targets.unsqueeze(1)  # (M, 1)
     sums = _collect(x, index, loss, evidence, buffers)
@@ -82,7 +82,7 @@ def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, 
 
 def _blocks(rows: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """So many rows at a time of all these tensors (M, ...)."""
-    if rows >= len(tensors[0]):
+    if rows >= tensors[0].shape[0]:
         yield tensors
     else:
         yield from zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
@@ -92,11 +92,17 @@ def _collect(
     x: Tensor, index: Tensor | None, loss: RowLoss, evidence: Tensor, buffers: kernel.Buffers
 ) -> _Sums:
     """Fill evidence (M, K), the true class taken out, and sum its rows."""
-    own, total, squares = sums = _Sums(*x.new_zeros(3, len(x), dtype=torch.float64).unbind())
-    squared = evidence.new_empty(len(x)) if loss.risk is not None and loss.risk.uses_squares else None
-    wanted = x.new_empty(len(x), 0) if index is None else index  # (M, 1), or (M, 0) for nothing
+    own, total, squares = sums = _Sums(*x.new_zeros(3, x.shape[0], dtype=torch.float64).unbind())
+    squared = evidence.new_empty(x.shape[0]) if loss.risk is not None and loss.risk.uses_squares else None
+    wanted = x.new_empty(x.shape[0], 0) if index is None else index  # (M, 1), or (M, 0) for nothing
     for z, e, i, y, t, q in _blocks(
-        len(buffers.v), x, evidence, wanted, own.unsqueeze(1), total, squares if squared is None else squared
+        buffers.v.shape[0],
+        x,
+        evidence,
+        wanted,
+        own.unsqueeze(1),
+        total,
+        squares if squared is None else squared,
     ):
         loss.activation.into(z.to(e.dtype), e)
         if index is not None:
@@ -104,7 +110,7 @@ def _collect(
             e.scatter_(1, i, 0.0)
         kernel.row_sum(e, t)
         if squared is not None:
-            kernel.row_sum(torch.mul(e, e, out=buffers.cut(len(e)).a), q)
+            kernel.row_sum(torch.mul(e, e, out=buffers.cut(e.shape[0]).a), q)
     return sums if squared is None else sums._replace(squares=squared.double())
 
 
@@ -129,11 +135,11 @@ def _into_gradient(
     rows = kernel.row_terms(sums.total, evidence.shape[1], result, constants)
     wrong = torch.add(risk.wrong, rows.derivative, alpha=weight).mul_(scale).to(evidence.dtype).unsqueeze(1)
     slope = None if risk.wrong_slope is None else risk.wrong_slope.mul(scale).to(evidence.dtype).unsqueeze(1)
-    parts = evidence.new_empty(len(evidence), 2)
+    parts = evidence.new_empty(evidence.shape[0], 2)
     for e, offset, factor, keep, bound, part in _blocks(
-        len(buffers.v), evidence, wrong, wrong if slope is None else slope, rows.keep, rows.bound, parts
+        buffers.v.shape[0], evidence, wrong, wrong if slope is None else slope, rows.keep, rows.bound, parts
     ):
-        room = buffers.cut(len(e))
+        room = buffers.cut(e.shape[0])
         if weight:
             kernel.value_sums(e, keep, constants, room, part)
         if slope is not None:
