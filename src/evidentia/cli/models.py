@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -49,6 +50,8 @@ def train(
         model = TrainedModel.train(
             known, chosen, None, settings, held_out=held_out, run_dir=out, report=partial(report, method)
         )
+    if os.environ.get("RANK", "0") != "0":
+        return  # of the processes that torchrun started, one speaks for all
     model.save(out / "model.safetensors")
     last = model.training["last"]
     typer.echo(
