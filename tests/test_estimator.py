@@ -44,6 +44,26 @@ def test_labels_of_any_kind(fitted, iris):
     np.testing.assert_allclose(fitted.predict_proba(X).sum(1), 1)
 
 
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_the_model_goes_on_without_the_estimator(fitted, iris, tmp_path):
+    import onnxruntime
+
+    _, X, _, _ = iris
+    expected = fitted.predict_proba(X)
+    fitted.model_.save(tmp_path / "m.safetensors")
+    again = ev.TrainedModel.load(tmp_path / "m.safetensors")
+    for rows in (torch.from_numpy(X), torch.from_numpy(X).float()):
+        np.testing.assert_allclose(again.predict(rows).probabilities.numpy(), expected, atol=1e-5)
+    again.export_onnx(tmp_path / "m.onnx")
+    again.export_program(tmp_path / "m.pt2")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    inputs = X.astype(np.float32)
+    from_onnx = session.run(["probabilities"], {session.get_inputs()[0].name: inputs})[0]
+    np.testing.assert_allclose(from_onnx, expected, atol=1e-5)
+    from_program = torch.export.load(tmp_path / "m.pt2").module()(torch.from_numpy(inputs))[0]
+    np.testing.assert_allclose(from_program.detach().numpy(), expected, atol=1e-5)
+
+
 def test_opinions(fitted, iris):
     _, X, _, _ = iris
     opinion = fitted.predict_opinion(X)
@@ -153,3 +173,18 @@ def test_the_network_given(iris):
 def test_what_does_not_fit(X, y, reason):
     with pytest.raises(ValueError, match=reason):
         ev.EvidentialClassifier(epochs=1).fit(X, y)
+
+
+def test_a_network_for_other_classes(iris):
+    X, _, y, _ = iris
+    for network in (MLPSpec(4, 7), torch.nn.Sequential(torch.nn.Linear(4, 5))):
+        with pytest.raises(ev.InputError, match=r"network must give logits \(N, 3\)"):
+            ev.EvidentialClassifier(network, epochs=1).fit(X, y)
+
+
+def test_more_training_voids_the_promise(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(epochs=40, random_state=0).fit(X, y)
+    classifier.set_abstention(X, y, target_error=0.5)
+    assert classifier.model_.rule is not None
+    assert classifier.partial_fit(X, y).model_.rule is None

@@ -96,6 +96,28 @@ def test_a_network_of_the_users_own(digits, tmp_path):
     assert torch.equal(again.predict(digits.images[:9]).labels, model.predict(digits.images[:9]).labels)
 
 
+@pytest.mark.parametrize(
+    "network", [LeNetSpec(num_classes=12), nn.Sequential(nn.Flatten(), nn.Linear(784, 5))]
+)
+def test_a_network_for_other_classes(digits, network):
+    with pytest.raises(ev.InputError, match=r"network must give logits \(N, 10\), one for each class"):
+        TrainedModel.train(digits, network=network, settings=QUICK)
+
+
+def test_a_network_for_other_images(digits):
+    with pytest.raises(
+        ev.InputError, match=r"network takes inputs \(3, 32, 32\), the data has \(1, 28, 28\)"
+    ):
+        TrainedModel.train(digits, network=LeNetSpec.cifar5(), settings=QUICK)
+
+
+def test_rows_of_numbers_can_not_be_shifted(tmp_path):
+    table = Table(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), ("a", "b"), "t")
+    with pytest.raises(ev.InputError, match="shift and flip are for images"):
+        TrainedModel.train(table, settings=TrainingSettings(shift=1), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 BAD_INPUTS = {
     "size": torch.zeros(2, 1, 32, 32, dtype=torch.uint8),
     "channels": torch.zeros(2, 3, 28, 28, dtype=torch.uint8),
@@ -172,6 +194,9 @@ def test_files_that_are_something_else(models, tmp_path):
         TrainedModel.load(path)
     save_file({"a": torch.zeros(2)}, path)
     with pytest.raises(ModelFileError, match="was not written by evidentia"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": "[1]"})
+    with pytest.raises(ModelFileError, match="its header is no table"):
         TrainedModel.load(path)
     with pytest.raises(ModelFileError, match="there is no file"):
         TrainedModel.load(tmp_path / "none.safetensors")

@@ -23,9 +23,9 @@ from evidentia.abstention import AbstentionRule
 from evidentia.core.opinion import Opinion
 from evidentia.errors import InputError
 from evidentia.methods import EDL
-from evidentia.model import TrainedModel
+from evidentia.model import TrainedModel, require_network
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
-from evidentia.training import Samples, TrainingSettings, fit
+from evidentia.training import Samples, TrainingSettings, as_input, fit
 from evidentia.training.loop import Loop, generators_kept
 
 WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
@@ -113,6 +113,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with generators_kept():
             self.history_.append({"epoch": self.n_iter_ + 1, **loop.epoch(train, self.n_iter_)})
         self._optimizer_state = copy.deepcopy(loop.optimizer.state_dict())
+        self.model_ = self.model_.with_rule(None)  # its promise was for the weights before
         self.n_iter_ += 1
 
     def predict_opinion(self, X: Any) -> Opinion:
@@ -120,7 +121,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self, "model_")
         opinion = self.model_.predict(self._validated(X))
         assert isinstance(opinion, Opinion)
-        return opinion
+        return opinion.to("cpu")
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, classes), in the order of classes_."""
@@ -182,14 +183,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with generators_kept():
             torch.manual_seed(self._seed)
             module, spec = self._new_module(method, inputs)
-        self.model_ = TrainedModel(
-            module if inputs.dtype != torch.float64 else module.double(),
-            method,
-            tuple(str(one) for one in self.classes_),
-            Standardize.fit(inputs, weights),
-            tuple(inputs.shape[1:]),
-            spec,
-        )
+        module = module if inputs.dtype != torch.float64 else module.double()
+        standardize = Standardize.fit(inputs, weights)
+        require_network(module, spec, as_input(inputs[:1], standardize), len(self.classes_))
+        names = tuple(str(one) for one in self.classes_)
+        self.model_ = TrainedModel(module, method, names, standardize, tuple(inputs.shape[1:]), spec)
 
     def _new_module(self, method: EDL, inputs: Tensor) -> tuple[nn.Module, LeNetSpec | MLPSpec | None]:
         if isinstance(self.network, nn.Module):

@@ -67,6 +67,9 @@ class TrainedModel:
             torch.manual_seed(settings.seed)
             module = network if isinstance(network, nn.Module) else method.build(spec)  # type: ignore[arg-type]
         standardize = Standardize.fit(raw_inputs(data))
+        if isinstance(data, Table) and (settings.shift or settings.flip):
+            raise InputError("shift and flip are for images, not for rows of numbers")
+        require_network(module, spec, as_input(raw_inputs(data)[:1], standardize), len(data.classes))
         description = {
             "method": method_to_dict(method),
             "network": None if spec is None else spec_to_dict(spec),
@@ -99,11 +102,13 @@ class TrainedModel:
     ) -> Predictive:
         """The prediction for raw inputs (N, ...) of the shape it was trained on, in batches."""
         self._require_inputs(inputs)
-        device = next(self.module.parameters()).device
+        like = next(self.module.parameters())
         self.module.eval()
         with torch.inference_mode():
             parts = [
-                self.method.predict(self.module, as_input(part.to(device), self.standardize), generator)
+                self.method.predict(
+                    self.module, as_input(part.to(like.device), self.standardize).to(like.dtype), generator
+                )
                 for part in torch.split(inputs, batch_size)
             ]
         return concatenate(parts)
@@ -143,6 +148,8 @@ class TrainedModel:
             )
         try:
             model = cls._from_header(header, network)
+            kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+            model.module.to(kinds.pop() if len(kinds) == 1 else None)
             model.module.load_state_dict(tensors)
         except (EvidentiaError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
@@ -227,6 +234,23 @@ def default_network(data: Dataset | Table) -> LeNetSpec | MLPSpec:
     return LeNetSpec(channels, height, width, len(data.classes))
 
 
+def require_network(
+    module: nn.Module, spec: LeNetSpec | MLPSpec | None, example: Tensor, num_classes: int
+) -> None:
+    """A network that takes inputs like the example (1, ...) and gives logits for so many classes."""
+    if spec is not None and spec.input_shape != tuple(example.shape[1:]):
+        raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")
+    like = next(module.parameters())
+    was_training = module.training
+    with torch.no_grad():
+        logits = module.eval()(example.to(like.device, like.dtype))
+    module.train(was_training)
+    if tuple(logits.shape) != (1, num_classes):
+        raise InputError(
+            f"network must give logits (N, {num_classes}), one for each class, got {('N', *logits.shape[1:])}"
+        )
+
+
 def concatenate(parts: Sequence[Predictive]) -> Predictive:
     """One prediction from those of several batches."""
     if all(isinstance(part, Opinion) for part in parts):
@@ -249,5 +273,6 @@ class _Exported(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
-        prediction = self.method.predict(self.module, self.standardize(inputs), None)
+        dtype = next(self.module.parameters()).dtype
+        prediction = self.method.predict(self.module, self.standardize(inputs).to(dtype), None)
         return tuple(getattr(prediction, name) for name in self.names)

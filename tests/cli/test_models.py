@@ -11,6 +11,7 @@ from PIL import Image
 
 from evidentia.cli import app
 from evidentia.data import load
+from evidentia.model import TrainedModel
 
 
 @pytest.fixture
@@ -111,7 +112,9 @@ def test_threshold_is_kept_in_the_model(run, model, photos):
     code, out, _ = run("threshold", model, "--data", photos, "--risk", 0.2, "--confidence", 0.9)
     assert code == 0
     assert "at most 20" in out
-    assert run("predict", model, photos / "one" / "0.png")[0] == 0
+    assert TrainedModel.load(model).rule.target_error == 0.2
+    assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
+    assert TrainedModel.load(model).rule.target_error == 0.2  # a training with nothing left to do keeps it
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -130,6 +133,7 @@ def test_export(run, model, tmp_path):
         (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of l2, edl"),
         (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
         (("predict", "none.safetensors", "x.png"), "there is no file none.safetensors"),
+        (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),
         (("export", "MODEL"), "say what to write"),
         (("predict", "MODEL", "EMPTY"), "holds no picture"),
         (("predict", "MODEL", "missing.png"), "missing.png"),

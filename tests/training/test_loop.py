@@ -138,7 +138,7 @@ def test_being_stuck_is_told_with_a_remedy():
     samples = blobs(300, classes=3)
     shuffled = Samples(torch.zeros_like(samples.inputs), samples.labels)
     with pytest.warns(
-        ev.EvidentiaWarning, match=r"after 3 epochs .*as good as guessing; lower divergence_weight"
+        ev.EvidentiaWarning, match=r"after 3 epochs .*as good as guessing; lower the learning rate"
     ):
         trained(EDL(), shuffled, epochs=4, batch_size=8, learning_rate=1e-5)
 
@@ -277,7 +277,7 @@ from evidentia.training import TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
 module = EDL().build(MLPSpec(5, 3, hidden=(16,)))
-samples = blobs(250)
+samples = blobs(257)
 settings = TrainingSettings(epochs=3, batch_size=64)
 history = fit(EDL(), module, Standardize.fit(samples.inputs), samples, settings)
 if os.environ.get("RANK", "0") == "0":

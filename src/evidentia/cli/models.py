@@ -6,11 +6,15 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evidentia.cli.shown import epochs_shown, print_table
+
+if TYPE_CHECKING:
+    from evidentia.abstention import AbstentionRule
+    from evidentia.model import TrainedModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file, .safetensors.")]
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
@@ -52,12 +56,23 @@ def train(
         )
     if os.environ.get("RANK", "0") != "0":
         return  # of the processes that torchrun started, one speaks for all
-    model.save(out / "model.safetensors")
+    model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
     last = model.training["last"]
     typer.echo(
         f"{out / 'model.safetensors'}: held-out accuracy {last['held_out_accuracy']:.4f}, "
         f"mean uncertainty {last['held_out_uncertainty']:.3f}"
     )
+
+
+def _rule_of(path: Path, model: TrainedModel) -> AbstentionRule | None:
+    """The rule that a file of these very weights has: a training that had nothing left to do keeps it."""
+    from evidentia.model import TrainedModel
+
+    if not path.exists():
+        return None
+    before, now = TrainedModel.load(path).module.state_dict(), model.module.state_dict()
+    same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
+    return TrainedModel.load(path).rule if same else None
 
 
 def predict(

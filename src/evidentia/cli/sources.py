@@ -32,6 +32,8 @@ def open_pair(
     from evidentia.data import from_path, load
 
     if not is_path(name):
+        if size is not None:
+            raise InputError(f"--size goes with a folder of pictures, not with {name}")
         return load(name, data_dir=data_dir), load(name, "test", data_dir=data_dir)
     whole = from_path(name, size=size) if size else from_path(name)
     order = torch.randperm(len(whole), generator=torch.Generator().manual_seed(seed))

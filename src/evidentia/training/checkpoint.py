@@ -59,6 +59,8 @@ def read_tensors(path: Path) -> Checkpoint:
         header = json.loads(metadata["evidentia"])
     except (KeyError, json.JSONDecodeError) as error:
         raise ModelFileError(f"{path} was not written by evidentia") from error
+    if not isinstance(header, dict):
+        raise ModelFileError(f"{path} was not written by evidentia: its header is no table")
     return Checkpoint(tensors, header)
 
 

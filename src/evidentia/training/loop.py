@@ -58,7 +58,7 @@ class Totals:
 
     def __init__(self) -> None:
         self.count = 0
-        self.sums: Tensor | float = 0.0  # loss, correct, uncertainty
+        self.sums = torch.zeros(3)  # loss, correct, uncertainty
         self.most_evidence: Tensor | None = None
 
     def add(self, method: Method, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
@@ -66,17 +66,16 @@ class Totals:
         prediction = method.read(logits.detach())
         correct = (prediction.labels == labels).sum()
         self.count += len(labels)
-        self.sums = self.sums + torch.stack(
-            [loss.detach() * len(labels), correct, prediction.uncertainty.sum()]
-        )
+        batch = torch.stack([loss.detach() * len(labels), correct, prediction.uncertainty.sum()])
+        self.sums = self.sums.to(batch.device) + batch
         if isinstance(prediction, Opinion):
             most = prediction.evidence.amax(0)
             self.most_evidence = most if self.most_evidence is None else self.most_evidence.maximum(most)
 
     def means(self, fabric: Fabric) -> Metrics:
         """Loss, accuracy and mean uncertainty, over all processes."""
-        sums = torch.cat([torch.as_tensor(self.sums), torch.as_tensor([float(self.count)]).to(fabric.device)])
-        summed = torch.as_tensor(fabric.all_reduce(sums.double(), reduce_op="sum"))
+        sums = torch.cat([self.sums, self.sums.new_tensor([self.count])]).to(fabric.device)
+        summed = torch.as_tensor(fabric.all_reduce(sums, reduce_op="sum"))
         loss, correct, uncertainty, count = summed.tolist()
         return {"loss": loss / count, "accuracy": correct / count, "uncertainty": uncertainty / count}
 
@@ -103,7 +102,7 @@ def fit(
             if held_out is not None:
                 history[-1] |= {f"held_out_{name}": value for name, value in loop.evaluate(held_out).items()}
                 best.offer(history[-1]["held_out_loss"], len(history), loop.module)
-            warn_if_stuck(history, math.ceil(len(train) / settings.batch_size), int(train.labels.max()) + 1)
+            warn_if_stuck(history, math.ceil(len(train) / settings.batch_size), train.labels)
             if run and loop.fabric.is_global_zero:
                 run.save(loop.module, loop.optimizer, history, best)
             if report:
@@ -143,15 +142,17 @@ class Loop:
         batches = torch.split(torch.randperm(len(train), generator=order), self.settings.batch_size)
         for step, index in enumerate(batches):
             epoch = number + step / len(batches)
-            mine = train.batch(index[fabric.global_rank :: fabric.world_size])
+            share = index[fabric.global_rank :: fabric.world_size]
+            mine = train.batch(share if len(share) else index[:1])  # all must take part in every step
             if self.settings.shift or self.settings.flip:
                 images = augment(mine.inputs, self.settings.shift, self.settings.flip, order)
                 mine = Samples(images, mine.labels, mine.weights)
             batch = self._prepared(mine)
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             # The processes' shares are nearly equal: their mean becomes that of the whole batch.
-            self._step(loss * (len(mine) * fabric.world_size / len(index)), epoch)
-            totals.add(self.method, loss, logits, batch.labels)
+            self._step(loss * (len(share) * fabric.world_size / len(index)), epoch)
+            if len(share):
+                totals.add(self.method, loss, logits, batch.labels)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
         warn_of_dead_evidence(totals.most_evidence, number)
@@ -163,7 +164,7 @@ class Loop:
         self._wrapped.eval()
         totals, end = Totals(), float(self.settings.epochs)
         share = torch.arange(self.fabric.global_rank, len(samples), self.fabric.world_size)
-        for index in torch.split(share, 4 * self.settings.batch_size):
+        for index in torch.split(share, 4 * self.settings.batch_size) if len(share) else ():
             batch = self._prepared(samples.batch(index))
             loss, logits = self.method.objective(self._wrapped, batch, end, len(samples))
             totals.add(self.method, loss, logits, batch.labels)
@@ -214,13 +215,15 @@ def warn_of_dead_evidence(most: Tensor | None, epoch: int) -> None:
         )
 
 
-def warn_if_stuck(history: list[Metrics], steps: int, num_classes: int) -> None:
-    """Say it when after some epochs, of so many steps, the network is no better than guessing."""
+def warn_if_stuck(history: list[Metrics], steps: int, labels: Tensor) -> None:
+    """Say it when, after some epochs of so many steps, naming the commonest class would do as well."""
     due = max(STUCK_EPOCHS, math.ceil(STUCK_STEPS / steps))
-    if len(history) == due and history[-1]["accuracy"] < 1.5 / num_classes:
+    commonest = float(labels.bincount().max()) / len(labels)
+    margin = 3 * math.sqrt(commonest * (1 - commonest) / len(labels))
+    if len(history) == due and history[-1]["accuracy"] <= commonest + margin:
         warnings.warn(
-            f"after {due} epochs the accuracy is {history[-1]['accuracy']:.3f}, as good as guessing; lower "
-            "divergence_weight or the learning rate, or lengthen annealing_epochs",
+            f"after {due} epochs the accuracy is {history[-1]['accuracy']:.3f}, as good as guessing; lower the "
+            "learning rate or, for edl, divergence_weight",
             EvidentiaWarning,
             stacklevel=3,
         )
