@@ -222,8 +222,8 @@ def warn_if_stuck(history: list[Metrics], steps: int, labels: Tensor) -> None:
     margin = 3 * math.sqrt(commonest * (1 - commonest) / len(labels))
     if len(history) == due and history[-1]["accuracy"] <= commonest + margin:
         warnings.warn(
-            f"after {due} epochs the accuracy is {history[-1]['accuracy']:.3f}, as good as guessing; lower the "
-            "learning rate or, for edl, divergence_weight",
+            f"after {due} epochs the accuracy is {history[-1]['accuracy']:.3f}, as good as guessing; "
+            "lower the learning rate or, for edl, divergence_weight",
             EvidentiaWarning,
             stacklevel=3,
         )
