@@ -277,7 +277,8 @@ def test_two_processes_fetch_once(empty_cache):
 
 
 INTERRUPTED = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
 from tests.data.made import entry
 from evidentia.cli import app
 from evidentia.data import catalog, store
