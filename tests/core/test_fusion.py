@@ -195,3 +195,8 @@ def test_nothing_to_fuse_is_refused():
 def test_opinions_of_different_shapes_are_refused(other):
     with pytest.raises(ev.InputError):
         ev.fuse([opinion([1.0, 2.0]), opinion(other)])
+
+
+def test_what_is_no_sequence():
+    with pytest.raises(ev.InputError, match="opinions must be a sequence of Opinion, got NoneType"):
+        ev.fuse(None)

@@ -428,3 +428,8 @@ def test_a_single_opinion():
 def test_an_empty_batch_has_a_repr():
     assert repr(ev.Opinion.from_evidence(torch.zeros(0, 3))) == "Opinion(batch (0,), 3 classes)"
     assert ev.Opinion.from_evidence(torch.zeros(0, 3)).dissonance().shape == (0,)
+
+
+def test_negative_evidence_of_the_users_function_is_named():
+    with pytest.raises(ev.InputError, match="evidence must be finite and zero or more, got -2"):
+        ev.Opinion.from_logits(torch.tensor([-2.0, 1.0]), evidence=lambda z: z)
