@@ -70,9 +70,10 @@ def _rule_of(path: Path, model: TrainedModel) -> AbstentionRule | None:
 
     if not path.exists():
         return None
-    before, now = TrainedModel.load(path).module.state_dict(), model.module.state_dict()
+    present = TrainedModel.load(path)
+    before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
-    return TrainedModel.load(path).rule if same else None
+    return present.rule if same else None
 
 
 def predict(
