@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +44,11 @@ class MNFG:
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """The network with a flow on every layer."""
-        settings = {"sigma": self.initial_sigma, "hidden": self.flow_hidden, "length": self.flow_length}
+        settings: dict[str, Any] = {
+            "sigma": self.initial_sigma,
+            "hidden": self.flow_hidden,
+            "length": self.flow_length,
+        }
         return network.build(Layers(partial(flow_convolution, **settings), partial(flow_linear, **settings)))
 
     def objective(self, module: nn.Module, batch: Batch, epoch: float, size: int) -> tuple[Tensor, Tensor]:

@@ -36,13 +36,17 @@ class FFGU:
 
     name: ClassVar[str] = "ffgu"
     about: ClassVar[str] = "Gaussian weights, Gaussian prior, one forward pass for each sample"
-    prior: ClassVar[Divergence] = staticmethod(normal_divergence)
     samples: int = 20
     warm_up_epochs: float = 0
     initial_sigma: float = 0.01
 
     def __post_init__(self) -> None:
         require_bayesian(self.samples, self.warm_up_epochs, self.initial_sigma)
+
+    @staticmethod
+    def prior(mean: Tensor, log_sigma: Tensor) -> Tensor:
+        """The divergence of so many weights from N(0, 1)."""
+        return normal_divergence(mean, log_sigma)
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """The network with a Gaussian for every weight and bias."""
@@ -68,7 +72,11 @@ class FFLU(FFGU):
 
     name: ClassVar[str] = "fflu"
     about: ClassVar[str] = "Gaussian weights, log-uniform prior, one forward pass for each sample"
-    prior: ClassVar[Divergence] = staticmethod(log_uniform_divergence)
+
+    @staticmethod
+    def prior(mean: Tensor, log_sigma: Tensor) -> Tensor:
+        """The divergence of so many weights from the log-uniform distribution."""
+        return log_uniform_divergence(mean, log_sigma)
 
 
 def variational_loss(

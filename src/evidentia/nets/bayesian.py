@@ -1,7 +1,8 @@
 """Bayesian layers: a Gaussian for every weight and bias, dense and convolution.
 
-In training a layer's output is drawn (local reparametrisation, Kingma et al. 2015), in evaluation the mean
-weights are used, and inside `drawn_weights` weights drawn once, as in any plain network.
+In training every sample has a draw of its own: of the layer's outputs (local reparametrisation, Kingma et al.
+2015), or of the weights where those are fewer, as in a first convolution. In evaluation the mean weights are
+used, and inside `drawn_weights` weights drawn once, as in any plain network.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,6 @@ from torch.nn.functional import softplus
 
 from evidentia.core.checks import as_computed
 
-Operation = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 Divergence = Callable[[Tensor, Tensor], Tensor]
 
 LEAST_VARIANCE = 1e-16  # of an output; below it the root has no useful slope
@@ -48,26 +48,90 @@ def log_uniform_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
 
 
 class _Perturbed(torch.autograd.Function):
-    """mean + sqrt(variance) * noise; one tensor is kept for the way back. Overwrites variance and noise."""
+    """mean + sqrt(variance) * noise; one tensor is kept for the way back."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
         sigma = variance.clamp_min(LEAST_VARIANCE).sqrt_()
         output = torch.addcmul(mean, sigma, noise)
-        ctx.save_for_backward(noise / sigma.mul_(2), variance > LEAST_VARIANCE)
+        ctx.save_for_backward(noise / sigma.mul_(2))
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        slope, moves = ctx.saved_tensors
-        return gradient, gradient * slope * moves, None
+        (slope,) = ctx.saved_tensors
+        return gradient, gradient * slope, None
 
 
 def perturbed(mean: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
-    """mean + sqrt(variance) * noise, with a slope of zero where the variance is next to nothing."""
-    output: Tensor = _Perturbed.apply(mean, variance, noise)
+    """mean + sqrt(variance) * noise; the slope stays finite where the variance is next to nothing."""
+    output: Tensor = _Perturbed.apply(mean, variance, noise)  # type: ignore[no-untyped-call]
     return output
+
+
+class Operation(Protocol):
+    """What a plain layer does with its weights."""
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, ...) of one weight for all."""
+        ...
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, ...) of a weight (N, ...) and a bias (N, ...) for each sample."""
+        ...
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Whether each weight has a part in so many outputs of a sample that the weights are fewer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """inputs (N, I), weight (O, I)."""
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, O)."""
+        return functional.linear(inputs, weight, bias)
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, O) of weights (N, O, I)."""
+        return torch.bmm(weights, inputs[:, :, None])[:, :, 0] + biases
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Never: a weight has a part in one output."""
+        return False
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """inputs (N, I, H, W), weight (O, I, size, size)."""
+
+    size: int
+    stride: int = 1
+    padding: int = 0
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, O, H', W')."""
+        return functional.conv2d(inputs, weight, bias, self.stride, self.padding)
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, O, H', W') of weights (N, O, I, size, size), channels last in memory."""
+        patches = functional.unfold(inputs, self.size, padding=self.padding, stride=self.stride)
+        outputs = torch.bmm(patches.transpose(1, 2), weights.flatten(2).transpose(1, 2))  # (N, H' W', O)
+        height, width = self._places(inputs)
+        return outputs.add_(biases[:, None]).view(len(inputs), height, width, -1).permute(0, 3, 1, 2)
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Whether a filter has fewer weights than places."""
+        height, width = self._places(inputs)
+        return weight[0].numel() < height * width
+
+    def _places(self, inputs: Tensor) -> tuple[int, int]:
+        height, width = (
+            (side + 2 * self.padding - self.size) // self.stride + 1 for side in inputs.shape[2:]
+        )
+        return height, width
 
 
 class GaussianLayer(nn.Module):
@@ -89,9 +153,11 @@ class GaussianLayer(nn.Module):
         drawn = _drawn.get().get(self)
         if drawn is not None:
             return self.operation(inputs, *drawn)
-        mean = self.mean_output(inputs)
         if not self.training:
-            return mean
+            return self.mean_output(inputs)
+        if self.operation.shares(inputs, self.weight):
+            return self.operation.each(inputs, *self.draw_each(len(inputs)))
+        mean = self.mean_output(inputs)
         variance = self.operation(
             inputs.square(), (2 * self.weight_log_sigma).exp(), (2 * self.bias_log_sigma).exp()
         )
@@ -100,6 +166,13 @@ class GaussianLayer(nn.Module):
     def mean_output(self, inputs: Tensor) -> Tensor:
         """The mean of the outputs, given all that is drawn before the weights."""
         return self.operation(inputs, self.weight, self.bias)
+
+    def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
+        """Weights and biases from the posterior, count of each."""
+        return (
+            drawn_each(self.weight.expand(count, *self.weight.shape), self.weight_log_sigma),
+            drawn_each(self.bias.expand(count, -1), self.bias_log_sigma),
+        )
 
     def draw(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Weight and bias from the posterior."""
@@ -110,9 +183,7 @@ class GaussianLayer(nn.Module):
 
     def divergence(self, prior: Divergence) -> Tensor:
         """KL from the prior, of the weights and the biases, ()."""
-        return prior(as_computed(self.weight), as_computed(self.weight_log_sigma)) + prior(
-            as_computed(self.bias), as_computed(self.bias_log_sigma)
-        )
+        return prior(self.weight, self.weight_log_sigma) + prior(self.bias, self.bias_log_sigma)
 
     def extra_repr(self) -> str:
         """The shape of the weights."""
@@ -121,19 +192,14 @@ class GaussianLayer(nn.Module):
 
 def gaussian_linear(inputs: int, outputs: int, *, sigma: float) -> GaussianLayer:
     """A dense layer; sigma: of every weight at the start."""
-    return GaussianLayer((outputs, inputs), functional.linear, sigma)
+    return GaussianLayer((outputs, inputs), Dense(), sigma)
 
 
 def gaussian_convolution(
     inputs: int, outputs: int, size: int, stride: int = 1, padding: int = 0, *, sigma: float
 ) -> GaussianLayer:
     """A convolution with a kernel of size x size; sigma: of every weight at the start."""
-    return GaussianLayer((outputs, inputs, size, size), convolution(stride, padding), sigma)
-
-
-def convolution(stride: int, padding: int) -> Operation:
-    """What a plain convolution does with inputs, weight and bias."""
-    return partial(functional.conv2d, stride=stride, padding=padding)
+    return GaussianLayer((outputs, inputs, size, size), Convolution(size, stride, padding), sigma)
 
 
 def noise_like(outputs: Tensor) -> Tensor:
@@ -150,6 +216,12 @@ def drawn_normal(mean: Tensor, log_sigma: Tensor, generator: torch.Generator | N
     device = mean.device if generator is None else generator.device
     noise = torch.randn(mean.shape, generator=generator, device=device, dtype=mean.dtype).to(mean.device)
     return torch.addcmul(mean, log_sigma.exp(), noise)
+
+
+def drawn_each(means: Tensor, log_sigma: Tensor) -> Tensor:
+    """N(mean, sigma^2) for means (N, ...) that share one sigma (...)."""
+    noise = torch.randn(means.shape, dtype=means.dtype, device=means.device)
+    return torch.addcmul(means, log_sigma.exp(), noise)
 
 
 def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:

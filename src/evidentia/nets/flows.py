@@ -8,17 +8,17 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.functional import logsigmoid
 
-from evidentia.core.checks import as_computed
 from evidentia.nets.bayesian import (
+    Convolution,
+    Dense,
     Divergence,
     GaussianLayer,
     Operation,
-    convolution,
+    drawn_each,
     drawn_normal,
-    normal_divergence,
+    perturbed,
 )
 
 START_SIGMA = 0.1  # of z, around one
@@ -26,47 +26,59 @@ OPEN_GATE = 2.0  # the gates' bias at the start: most of z passes
 
 
 class FlowStep(nn.Module):
-    """z (M, D) with one half of its units kept and the other gated by what the first says.
+    """z (M, D): one half of its units stays, x, and decides what becomes of the other, y.
 
-    h = tanh(f(m z)), g = sigmoid(k(h)), z' = m z + (1 - m) (g z + (1 - g) u(h)); the equations of Louizos &
-    Welling, section 3.2, with masks m that alternate instead of being drawn, so that the flow is a function.
+    h = tanh(f(x)), g = sigmoid(k(h)), y' = g y + (1 - g) u(h): Louizos & Welling 2017, section 3.2, with
+    halves that are fixed instead of drawn, so that a flow is a function.
     """
 
-    mask: Tensor
-
-    def __init__(self, size: int, hidden: int, parity: int) -> None:
+    def __init__(self, size: int, hidden: int, keeps_first: bool) -> None:
         super().__init__()
-        self.register_buffer("mask", (torch.arange(size) % 2 == parity).float(), persistent=False)
-        self.hidden = nn.Linear(size, hidden)
-        self.shift = nn.Linear(hidden, size)
-        self.gate = nn.Linear(hidden, size)
-        for layer in (self.shift, self.gate):
-            nn.init.normal_(layer.weight, std=0.01)
-        nn.init.ones_(self.shift.bias)
-        nn.init.constant_(self.gate.bias, OPEN_GATE)
+        self.border, self.keeps_first = size // 2, keeps_first
+        kept = self.border if keeps_first else size - self.border
+        self.hidden = _linear(kept, hidden, 1 / math.sqrt(max(kept, 1)), 0.0)
+        self.shift = _linear(hidden, size - kept, 0.01, 1.0)
+        self.gate = _linear(hidden, size - kept, 0.01, OPEN_GATE)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """z' (M, D) and log |det dz'/dz| (M,)."""
-        moved = 1 - self.mask
-        hidden = torch.tanh(self.hidden(z * self.mask))
+        """z' (M, D), and how far the gates stand open before the sigmoid (M, about D / 2)."""
+        first, second = z[:, : self.border], z[:, self.border :]
+        kept, other = (first, second) if self.keeps_first else (second, first)
+        hidden = torch.tanh(self.hidden(kept))
         opening = self.gate(hidden)
-        updated = torch.lerp(self.shift(hidden), z, torch.sigmoid(opening))
-        return torch.where(self.mask > 0, z, updated), (moved * logsigmoid(opening)).sum(1)
+        moved = torch.lerp(self.shift(hidden), other, torch.sigmoid(opening))
+        return torch.cat((kept, moved) if self.keeps_first else (moved, kept), 1), opening
+
+
+def _linear(inputs: int, outputs: int, spread: float, bias: float) -> nn.Linear:
+    # A half can be empty, and torch's own start warns of that.
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
+    nn.init.normal_(layer.weight, std=spread)
+    nn.init.constant_(layer.bias, bias)
+    return layer
 
 
 class Flow(nn.Module):
-    """Steps, one after the other."""
+    """Steps, one after the other, in the precision of z: a narrower one would show in every weight."""
 
     def __init__(self, size: int, hidden: int, length: int) -> None:
         super().__init__()
-        self.steps = nn.ModuleList(FlowStep(size, hidden, step % 2) for step in range(length))
+        self.steps = nn.ModuleList(FlowStep(size, hidden, step % 2 == 0) for step in range(length))
 
-    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """z after all steps (M, D) and the sum of their log-determinants (M,)."""
+    def forward(self, z: Tensor) -> Tensor:
+        """z after all steps (M, D)."""
+        with torch.autocast(z.device.type, enabled=False):
+            for step in self.steps:
+                z, _ = step(z)
+        return z
+
+    def with_log_determinant(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """z after all steps (M, D) and log |det| of its derivative (M,)."""
         total = z.new_zeros(len(z))
-        for step in self.steps:
-            z, log_determinant = step(z)
-            total = total + log_determinant
+        with torch.autocast(z.device.type, enabled=False):
+            for step in self.steps:
+                z, opening = step(z)
+                total = total + logsigmoid(opening).sum(1)
         return z, total
 
 
@@ -83,30 +95,30 @@ class Multiplier(nn.Module):
         self.mean_scale = nn.Parameter(0.1 * torch.randn(size))  # b1
         self.spread_scale = nn.Parameter(0.1 * torch.randn(size))  # b2
 
-    def forward(self, count: int) -> tuple[Tensor, Tensor]:
-        """count draws of z (M, D) and their log-determinants (M,)."""
-        noise = torch.randn(count, len(self.mean), dtype=self.mean.dtype, device=self.mean.device)
-        z, log_determinant = self.flow(torch.addcmul(self.mean, self.log_sigma.exp(), noise))
-        return z, log_determinant
+    def forward(self, count: int) -> Tensor:
+        """Draws of z (M, D)."""
+        z: Tensor = self.flow(drawn_each(self.mean.expand(count, -1), self.log_sigma))
+        return z
 
     def center(self) -> Tensor:
-        """z (D,) where the Gaussian is at its mean."""
-        z: Tensor = self.flow(self.mean[None])[0][0]
+        """z (1, D) where the Gaussian is at its mean."""
+        z: Tensor = self.flow(self.mean[None])
         return z
 
     def draw(self, generator: torch.Generator | None) -> Tensor:
-        """One z (D,)."""
-        z: Tensor = self.flow(drawn_normal(self.mean, self.log_sigma, generator)[None])[0][0]
+        """One z (1, D) with the generator's noise."""
+        z: Tensor = self.flow(drawn_normal(self.mean[None], self.log_sigma, generator))
         return z
 
-    def log_q(self, log_determinant: Tensor) -> Tensor:
-        """log q(z) in expectation over the Gaussian's own noise, ()."""
-        entropy = 0.5 * math.log(2 * math.pi * math.e) + self.log_sigma
-        return -entropy.sum() - log_determinant.mean()
+    def with_log_q(self) -> tuple[Tensor, Tensor]:
+        """One z (1, D) and log q(z) (), exact in expectation over the Gaussian's own noise."""
+        z, log_determinant = self.flow.with_log_determinant(drawn_each(self.mean[None], self.log_sigma))
+        entropy = (0.5 * math.log(2 * math.pi * math.e) + self.log_sigma).sum()
+        return z, -entropy - log_determinant[0]
 
     def log_r(self, z: Tensor, reading: Tensor) -> Tensor:
-        """log r(z | W) of one z (D,), (); reading: what tanh leaves of the weights, a mean ()."""
-        base, log_determinant = self.inverse(z[None])
+        """log r(z | W) of one z (1, D), (); reading: what is seen of the weights, ()."""
+        base, log_determinant = self.inverse.with_log_determinant(z)
         log_variance = self.spread_scale * reading
         distance = (base[0] - self.mean_scale * reading).square() * (-log_variance).exp()
         return log_determinant[0] - 0.5 * (math.log(2 * math.pi) + log_variance + distance).sum()
@@ -138,54 +150,64 @@ class FlowLayer(GaussianLayer):
         z = self._multipliers(len(inputs))  # (N or 1, D)
         if self.z_axis == 1:
             return self.operation(inputs * z, self.weight, self.bias)
-        return self.operation(inputs, self.weight, None) * z[:, :, None, None] + self.bias[:, None, None]
+        plain = self.operation(inputs, self.weight, None)
+        z, bias = z.to(plain.dtype), self.bias.to(plain.dtype)
+        return torch.addcmul(bias[:, None, None], plain, z[:, :, None, None])
+
+    def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
+        """Weights and biases from the posterior, count of each, with a z for each of them."""
+        means = self.weight * self._along_axis(self._multipliers(count))
+        return (
+            drawn_each(means.expand(count, *self.weight.shape), self.weight_log_sigma),
+            drawn_each(self.bias.expand(count, -1), self.bias_log_sigma),
+        )
 
     def draw(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """z, then weight and bias, from the posterior."""
         if self.multiplier is None:
             return super().draw(generator)
-        mean = self.weight * self._along_axis(self.multiplier.draw(generator))
+        mean = (self.weight * self._along_axis(self.multiplier.draw(generator)))[0]
         return (
             drawn_normal(mean, self.weight_log_sigma, generator),
             drawn_normal(self.bias, self.bias_log_sigma, generator),
         )
 
     def divergence(self, prior: Divergence) -> Tensor:
-        """A bound on the KL from the prior, estimated with one z: E[KL(q(W|z) // p) + log q(z) - log r(z|W)]."""
+        """A bound on the KL from the prior, drawn: E[KL(q(W|z) // p(W)) + log q(z) - log r(z|W)]."""
         if self.multiplier is None:
             return super().divergence(prior)
-        z, log_determinant = self.multiplier(1)
-        given_z = prior(
-            as_computed(self.weight) * self._along_axis(z[0]), as_computed(self.weight_log_sigma)
-        ) + prior(as_computed(self.bias), as_computed(self.bias_log_sigma))
-        log_r = self.multiplier.log_r(z[0], self._reading(z[0]))
-        return given_z + self.multiplier.log_q(log_determinant) - log_r
+        z, log_q = self.multiplier.with_log_q()
+        given_z = prior((self.weight * self._along_axis(z))[0], self.weight_log_sigma)
+        log_r = self.multiplier.log_r(z, self._reading(z))
+        return given_z + prior(self.bias, self.bias_log_sigma) + log_q - log_r
 
     def _multipliers(self, count: int) -> Tensor:
+        """z (N, D) in training, else (1, D)."""
         if self.multiplier is None:
             return self.weight.new_ones(1, self.weight.shape[self.z_axis])
-        return self.multiplier(count)[0] if self.training else self.multiplier.center()[None]
+        z: Tensor = self.multiplier(count) if self.training else self.multiplier.center()
+        return z
 
     def _along_axis(self, z: Tensor) -> Tensor:
-        shape = [1] * self.weight.ndim
-        shape[self.z_axis] = -1
+        """z (M, D) to be multiplied with the weights, (M, ..., D, ...)."""
+        shape = [len(z)] + [1] * self.weight.ndim
+        shape[1 + self.z_axis] = -1
         return z.view(shape)
 
     def _reading(self, z: Tensor) -> Tensor:
-        """mean(tanh(c' W)) for weights given z, (): c' W is Gaussian, and drawn as such."""
+        """mean(tanh(c' W)) of weights given z (1, D), (): c' W is Gaussian, and drawn as such."""
         assert self.multiplier is not None
         reader = self.multiplier.reader
         weight = self.weight.movedim(self.z_axis, 0).flatten(1)  # (D, others)
         variance = (2 * self.weight_log_sigma).exp().movedim(self.z_axis, 0).flatten(1)
-        mean = (reader * z) @ weight
-        sigma = (reader.square() @ variance).sqrt()
-        return torch.tanh(torch.addcmul(mean, sigma, torch.randn_like(mean))).mean()
+        mean, spread = (reader * z[0]) @ weight, reader.square() @ variance
+        return torch.tanh(perturbed(mean, spread, torch.randn_like(mean))).mean()
 
 
 def flow_linear(inputs: int, outputs: int, *, sigma: float, hidden: int, length: int) -> FlowLayer:
     """A dense layer with a z for each input."""
     shape = (outputs, inputs)
-    return FlowLayer(shape, functional.linear, sigma, z_axis=1, hidden=hidden, length=length)
+    return FlowLayer(shape, Dense(), sigma, z_axis=1, hidden=hidden, length=length)
 
 
 def flow_convolution(
@@ -200,5 +222,5 @@ def flow_convolution(
     length: int,
 ) -> FlowLayer:
     """A convolution with a z for each filter."""
-    shape, operation = (outputs, inputs, size, size), convolution(stride, padding)
+    shape, operation = (outputs, inputs, size, size), Convolution(size, stride, padding)
     return FlowLayer(shape, operation, sigma, z_axis=0, hidden=hidden, length=length)
