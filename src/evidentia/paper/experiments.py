@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from evidentia.errors import InputError
 from evidentia.methods import Method, make_method, method_to_dict
@@ -13,6 +13,7 @@ from evidentia.nets import LeNetSpec, spec_to_dict
 from evidentia.training import TrainingSettings
 
 Settings = Mapping[str, Any]
+Base = TypeVar("Base", LeNetSpec, TrainingSettings)
 
 KNOWN, STRANGERS, ROTATION = "known", "strangers", "rotation"
 FGSM, PGD, TRANSFER = "fgsm", "pgd", "transfer"
@@ -160,7 +161,7 @@ class Experiment:
         }
 
 
-def _replaced(base: Any, changes: Settings) -> Any:
+def _replaced(base: Base, changes: Settings) -> Base:
     try:
         return replace(base, **changes)
     except TypeError as error:
@@ -241,7 +242,7 @@ QUICK = (
         training=TrainingSettings(epochs=12, batch_size=128),
         lines=(*_lines({}), *_loss_lines(1)),
         changes={
-            "ensemble": Changes({"members": 3}),
+            "ensemble": Changes({"size": 3}),
             "dropout": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "ffgu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "fflu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
@@ -262,7 +263,7 @@ PAPER = (
         training=TrainingSettings(epochs=15, batch_size=256),
         lines=(*_lines({"l2": 3, "edl": 3}), *_loss_lines(3)),
         changes={
-            "ensemble": Changes({"members": 5}),
+            "ensemble": Changes({"size": 5}),
             "dropout": Changes(measured={"samples": 50}, attacked={"samples": 10}),
             "ffgu": Changes(training={"epochs": 25}, measured={"samples": 50}, attacked={"samples": 10}),
             "fflu": Changes(training={"epochs": 25}, measured={"samples": 50}, attacked={"samples": 10}),
@@ -278,7 +279,7 @@ PAPER = (
         training=TrainingSettings(epochs=12, batch_size=128),
         lines=_lines({}),
         changes={
-            "ensemble": Changes({"members": 3}),
+            "ensemble": Changes({"size": 3}),
             "dropout": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "ffgu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "fflu": Changes(measured={"samples": 20}, attacked={"samples": 5}),

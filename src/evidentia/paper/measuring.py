@@ -22,6 +22,7 @@ from evidentia.evaluation import (
     argmax_accuracy,
     detection_summary,
     entropy_cdf,
+    narrowest,
     rotate,
     summary,
 )
@@ -57,7 +58,7 @@ def asked(
         at_most(test, known),
         at_most(load(strangers, "test"), unknown),
         at_most(test, attacked),
-        rotate(upright_one(test), ANGLES) if turned else None,
+        rotate(narrowest(test.images[test.labels == test.classes.index("1")]), ANGLES) if turned else None,
     )
 
 
@@ -79,13 +80,6 @@ def at_most(data: Dataset, count: int | None) -> Dataset:
     if count is None or count >= len(data):
         return data
     return data.subset(count, torch.Generator().manual_seed(DRAW))
-
-
-def upright_one(digits: Dataset) -> Tensor:
-    """The 1 whose ink covers the fewest columns, the first of them, (1, H, W)."""
-    ones = digits.images[digits.labels == digits.classes.index("1")]
-    columns = (ones > 0).any(dim=2).sum(dim=(1, 2))
-    return ones[int(columns.argmin())]
 
 
 def part_settings(part: str, experiment: Experiment) -> dict[str, Any]:
@@ -219,7 +213,7 @@ def attack_numbers(
     if attacked is None:
         raise InputError("transferred attacks need the model that they come from")
     probabilities = probabilities_of(attacked, seed)
-    parts = zip(images.split(batch), labels.split(batch), strict=True)
+    parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
     gradient = torch.cat([loss_gradient(probabilities, *pair) for pair in parts])
     curve = attack_curve(model, measuring.fgsm, lambda epsilon: fgsm(images, gradient, epsilon), labels, seed)
     return {"curve": curve, "without_gradient": without_gradient(gradient).double().mean()}
@@ -239,7 +233,7 @@ def pgd_images(
 
     def moved(epsilon: float) -> Tensor:
         start = torch.Generator().manual_seed(seed * len(epsilons) + epsilons.index(epsilon))
-        parts = zip(images.split(batch), labels.split(batch), strict=True)
+        parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
         return torch.cat([pgd(probabilities, *pair, epsilon, steps, start) for pair in parts])
 
     return moved
