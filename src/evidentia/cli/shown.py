@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+
+
+def speaks() -> bool:
+    """Whether this process tells the user things: of those that torchrun started, one does for all."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -30,7 +36,8 @@ def epochs_shown(epochs: int, *names: str) -> Iterator[Callable[[str, dict[str, 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     last = TextColumn("{task.fields[last]}")
-    with Progress(*columns, last, console=console, disable=not console.is_terminal) as progress:
+    hidden = not (console.is_terminal and speaks())
+    with Progress(*columns, last, console=console, disable=hidden) as progress:
         tasks = {name: progress.add_task(name, total=epochs, last="") for name in names}
 
         def report(name: str, metrics: dict[str, float]) -> None:
@@ -38,3 +45,16 @@ def epochs_shown(epochs: int, *names: str) -> Iterator[Callable[[str, dict[str, 
             progress.update(tasks[name], completed=metrics["epoch"], last=figures)
 
         yield report
+
+
+@contextmanager
+def logs_kept_quiet() -> Iterator[None]:
+    """Without what libraries log about themselves; their errors are raised, and shown, all the same."""
+    import logging
+
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -40,7 +40,8 @@ def from_softmax(
 
 
 def _head_name(network: nn.Module, head: str | None, sample: Tensor | None) -> str:
-    names = [name for name, layer in network.named_modules() if name and isinstance(layer, nn.Linear)]
+    modules: dict[str, nn.Module] = dict(network.named_modules())
+    names = [name for name, layer in modules.items() if name and isinstance(layer, nn.Linear)]
     if head is not None and head not in names:
         raise InputError(f"head must name an nn.Linear of the network, {_listed(names)}, got {head!r}")
     if not names:
