@@ -8,7 +8,7 @@ import torch
 from evidentia.cli.choices import method_of, network_of, require_device
 from evidentia.data import Dataset, Table
 from evidentia.errors import InputError
-from evidentia.methods import EDL, L2
+from evidentia.methods import EDL, L2, Dropout, Ensemble
 from evidentia.nets import LeNetSpec, MLPSpec
 
 IMAGES = Dataset(torch.zeros(3, 3, 32, 20, dtype=torch.uint8), torch.arange(3), ("a", "b", "c"), "images")
@@ -42,14 +42,20 @@ def test_settings_that_do_not_fit(name, settings, reason):
 
 def test_the_data_says_what_the_network_leaves_out(tmp_path):
     usual = LeNetSpec(3, 32, 20, 3)
-    assert network_of(None, IMAGES) == network_of("lenet", IMAGES) == usual
-    assert network_of(None, ROWS) == network_of("mlp", ROWS) == MLPSpec(7, 2)
+    assert network_of(None, IMAGES, EDL()) == network_of("lenet", IMAGES, EDL()) == usual
+    assert network_of(None, ROWS, EDL()) == network_of("mlp", ROWS, EDL()) == MLPSpec(7, 2)
     large = LeNetSpec(3, 32, 20, 3, filters=(192, 192), hidden=1000)
     fields = '{"kind": "lenet", "filters": [192, 192], "hidden": 1000}'
-    assert network_of(fields, IMAGES) == large
+    assert network_of(fields, IMAGES, EDL()) == large
     (tmp_path / "n.json").write_text(fields)
-    assert network_of(str(tmp_path / "n.json"), IMAGES) == large
-    assert network_of('{"hidden": [5], "dropout": 0.2}', ROWS) == MLPSpec(7, 2, (5,), 0.2)
+    assert network_of(str(tmp_path / "n.json"), IMAGES, EDL()) == large
+    assert network_of('{"hidden": [5], "dropout": 0.2}', ROWS, EDL()) == MLPSpec(7, 2, (5,), 0.2)
+
+
+def test_the_method_says_what_it_needs_of_the_network():
+    assert network_of(None, ROWS, Dropout()).dropout > 0
+    assert network_of("lenet", IMAGES, Ensemble()).dropout == 0
+    assert network_of('{"dropout": 0.3}', IMAGES, Ensemble()).dropout == 0.3
 
 
 @pytest.mark.parametrize(
@@ -69,17 +75,17 @@ def test_the_data_says_what_the_network_leaves_out(tmp_path):
 )
 def test_networks_that_do_not_fit(text, data, reason):
     with pytest.raises(InputError, match=reason):
-        network_of(text, data)
+        network_of(text, data, EDL())
 
 
 def test_a_network_file_that_does_not_fit(tmp_path):
     path = tmp_path / "n.json"
     path.write_text(json.dumps([1, 2]))
     with pytest.raises(InputError, match="--network must hold the fields of a network, got list"):
-        network_of(str(path), IMAGES)
+        network_of(str(path), IMAGES, EDL())
     path.write_bytes(b"\xff\x00")
     with pytest.raises(InputError, match="--network is no JSON"):
-        network_of(str(path), IMAGES)
+        network_of(str(path), IMAGES, EDL())
 
 
 def test_devices(monkeypatch):

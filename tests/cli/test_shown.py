@@ -21,6 +21,15 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
     assert ("accuracy 0.750" in shown and "2/4" in shown) if seen else shown == ""
 
 
+def test_members_come_one_after_the_other(monkeypatch, capsys):
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("RANK", raising=False)
+    with epochs_shown(4, "ensemble", members=3) as report:
+        report("ensemble", METRICS | {"member": 3})
+    assert "10/12" in capsys.readouterr().err
+
+
 def test_logs_are_quiet_for_a_while(caplog):
     logger = logging.getLogger("some.library")
     with logs_kept_quiet():

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from evidentia.methods import Method
     from evidentia.nets import LeNetSpec, MLPSpec
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
-
 
 def method_of(name: str, settings: list[str]) -> Method:
     """The method of this name, with settings written as name=value."""
@@ -44,13 +42,16 @@ def _plain_value(key: str, text: str) -> Any:
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 
-def network_of(text: str | None, data: Dataset | Table) -> LeNetSpec | MLPSpec:
-    """A kind of network, or its fields as JSON in the text or in a file; the data says what is left out."""
+def network_of(text: str | None, data: Dataset | Table, method: Method) -> LeNetSpec | MLPSpec:
+    """A kind of network, or its fields as JSON in the text or in a file.
+
+    What is left out is as the data and the method need it.
+    """
     from evidentia.model import default_network
     from evidentia.nets import spec_from_dict, spec_to_dict
     from evidentia.nets.specs import SPECS
 
-    usual = spec_to_dict(default_network(data))
+    usual = spec_to_dict(method.adapt(default_network(data)))
     given = {"kind": text} if text in (None, *SPECS) else _fields(str(text))
     kind = str(given.get("kind") or usual["kind"])
     if kind in SPECS and kind != usual["kind"]:
@@ -79,8 +80,10 @@ def require_device(device: str) -> None:
     """A device that is known, and is here."""
     import torch
 
-    if device not in DEVICES:
-        raise InputError(f"--device must be one of {', '.join(DEVICES)}, got {device!r}")
+    from evidentia.training.runtime import DEVICES
+
+    if device not in ("auto", *DEVICES):
+        raise InputError(f"--device must be one of auto, {', '.join(DEVICES)}, got {device!r}")
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not present.get(device, True):
         raise InputError(f"there is no {device} device here; use --device auto or cpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from evidentia.cli.shown import epochs_shown, logs_kept_quiet, print_table, speaks
+from evidentia.cli.shown import epochs_shown, logs_kept_quiet, print_table
 from evidentia.errors import DataError, EvidentiaWarning, InputError, ModelFileError
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def train(
     from evidentia.cli.sources import WATCHED, open_pair, split
     from evidentia.model import TrainedModel
     from evidentia.training import TrainingSettings
+    from evidentia.training.runtime import is_first_process
 
     how = TrainingSettings(
         epochs, batch_size, learning_rate, schedule, shift, flip, patience, seed, device, precision
@@ -82,14 +84,14 @@ def train(
     require_device(device)
     chosen = method_of(method, settings or [])
     known, test = open_pair(data, data_dir, size, seed)
-    spec = network_of(network, known)
+    spec = network_of(network, known, chosen)
     # What decides when to stop must not be what the result is measured on.
     known, watched = (known, test) if patience is None else split(known, WATCHED, seed)
-    with epochs_shown(epochs, method) as report:
+    with epochs_shown(epochs, method, members=chosen.trainings) as report:
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
         )
-    if speaks():
+    if is_first_process():
         model.module.cpu()
         model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
         _tell_result(out / "model.safetensors", model, test)
@@ -106,11 +108,20 @@ def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
     )
     if model.training["settings"]["patience"] is not None:
-        best = model.training.get("best") or model.training["last"]
-        typer.echo(
-            f"kept epoch {int(best['epoch'])} of {model.training['epochs']}, the best on the tenth of the "
-            f"training data that was watched: loss {best['held_out_loss']:.4f}, "
-            f"accuracy {best['held_out_accuracy']:.4f}"
+        for line in _kept_epochs(model.training["history"]):
+            typer.echo(line)
+
+
+def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
+    """Which epoch's weights were kept, and how good they are: a line, or one for each member."""
+    members = sorted({row.get("member", 1) for row in history})
+    for member in members:
+        rows = [row for row in history if row.get("member", 1) == member]
+        best = min(rows, key=lambda row: row["held_out_loss"])
+        whose = f"member {member}: " if len(members) > 1 else ""
+        yield (
+            f"{whose}kept epoch {best['epoch']} of {len(rows)}, the best on the tenth of the training data "
+            f"that was watched: loss {best['held_out_loss']:.4f}, accuracy {best['held_out_accuracy']:.4f}"
         )
 
 
