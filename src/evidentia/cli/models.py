@@ -87,7 +87,7 @@ def train(
     spec = network_of(network, known, chosen)
     # What decides when to stop must not be what the result is measured on.
     known, watched = (known, test) if patience is None else split(known, WATCHED, seed)
-    with epochs_shown(epochs, method, members=chosen.trainings) as report:
+    with logs_kept_quiet("INFO"), epochs_shown(epochs, method, members=chosen.trainings) as report:
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
         )

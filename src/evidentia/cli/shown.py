@@ -48,12 +48,12 @@ def epochs_shown(
 
 
 @contextmanager
-def logs_kept_quiet() -> Iterator[None]:
+def logs_kept_quiet(up_to: str = "WARNING") -> Iterator[None]:
     """Without what libraries log about themselves; their errors are raised, and shown, all the same."""
     import logging
 
     before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    logging.disable(up_to)
     try:
         yield
     finally:
