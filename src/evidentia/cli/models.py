@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -87,7 +88,7 @@ def train(
     spec = network_of(network, known, chosen)
     # What decides when to stop must not be what the result is measured on.
     known, watched = (known, test) if patience is None else split(known, WATCHED, seed)
-    with logs_kept_quiet("INFO"), epochs_shown(epochs, method, members=chosen.trainings) as report:
+    with logs_kept_quiet(logging.INFO), epochs_shown(epochs, method, members=chosen.trainings) as report:
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
         )

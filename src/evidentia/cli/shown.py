@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -48,10 +49,8 @@ def epochs_shown(
 
 
 @contextmanager
-def logs_kept_quiet(up_to: str = "WARNING") -> Iterator[None]:
+def logs_kept_quiet(up_to: int = logging.WARNING) -> Iterator[None]:
     """Without what libraries log about themselves; their errors are raised, and shown, all the same."""
-    import logging
-
     before = logging.root.manager.disable
     logging.disable(up_to)
     try:
