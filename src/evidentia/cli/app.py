@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export):
-    app.command()(command)
+    app.command(cls=models.Command)(command)
 app.add_typer(data.app, name="data")
 
 
