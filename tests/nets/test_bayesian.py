@@ -1,4 +1,5 @@
 import copy
+import itertools
 import math
 import threading
 
@@ -76,7 +77,7 @@ def exact_log_uniform(log_ratio):
     )
     mean_log = sum(
         quad(lambda x: norm.pdf(x) * math.log(abs(1 + sigma * x) or 1e-300), low, high, limit=200)[0]
-        for low, high in zip(points, points[1:], strict=False)
+        for low, high in itertools.pairwise(points)
     )
     limit = -(math.log(2) + 0.5772156649015329) / 2
     return mean_log - log_ratio / 2 - limit
@@ -160,7 +161,7 @@ def test_training_draws_what_sampled_weights_give(kind):
     count = 20_000
     with torch.no_grad():
         trained = layer.train()(inputs.expand(count, *inputs.shape[1:]))
-    for rows in (trained, outputs_of_drawn(layer.eval(), inputs, 4000)):
+    for rows in (trained, outputs_of_drawn(layer.eval(), inputs, 1500)):
         error = (variance / len(rows)).sqrt()
         assert ((rows.mean(0) - mean).abs() < 5 * error).all()
         assert ((rows.var(0) / variance - 1).abs() < 5 * math.sqrt(2 / len(rows))).all()
@@ -170,8 +171,8 @@ def test_drawn_filters_tie_the_places_of_a_sample_together():
     layer, inputs = made("many places")
     with torch.no_grad():
         trained = layer.train()(inputs.expand(20_000, *inputs.shape[1:])).flatten(1)
-    drawn = outputs_of_drawn(layer.eval(), inputs, 4000).flatten(1)
-    torch.testing.assert_close(trained.T.cov(), drawn.T.cov(), atol=0.2, rtol=0)
+    drawn = outputs_of_drawn(layer.eval(), inputs, 1500).flatten(1)
+    torch.testing.assert_close(trained.T.cov(), drawn.T.cov(), atol=0.3, rtol=0)
     assert trained.T.cov().fill_diagonal_(0).abs().max() > 1
 
 
