@@ -13,6 +13,7 @@ import typer
 from evidentia import __version__
 from evidentia.cli import data, models
 from evidentia.cli.demo import demo
+from evidentia.cli.reproduce import ManyNames, reproduce
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export):
     app.command()(command)
+app.command(cls=ManyNames)(reproduce)
 app.add_typer(data.app, name="data")
 
 
