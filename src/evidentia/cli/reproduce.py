@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from click import Context
 from typer.core import TyperCommand
 
 from evidentia.cli.shown import require_folder
@@ -22,7 +21,7 @@ Several = list[str] | None
 class ManyNames(TyperCommand):
     """A command without arguments, whose options take several words: --methods l2 edl."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Say the option again before every further word."""
         several = {name for each in self.params if getattr(each, "multiple", False) for name in each.opts}
         said: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ from evidentia.paper.results import Result, read_results
 
 MNIST, CIFAR5 = "mnist", "cifar5"
 # What plays the part of each of the paper's data sets. `quick` has nothing for CIFAR5.
-ROLES = {"paper": {MNIST: "mnist", CIFAR5: "cifar5"}, "quick": {MNIST: "digits", CIFAR5: None}}
+ROLES: Mapping[str, Mapping[str, str | None]] = {
+    "paper": {MNIST: "mnist", CIFAR5: "cifar5"},
+    "quick": {MNIST: "digits", CIFAR5: None},
+}
 TITLES = {"mnist": "MNIST", "cifar5": "CIFAR5", "digits": "digits", "deaths": "digits"}
 STRANGERS_OF = {"mnist": "notMNIST", "cifar5": "the unseen classes of CIFAR-10", "digits": "letters"}
 

@@ -22,7 +22,7 @@ from evidentia.training.checkpoint import write_bytes_safely
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANEL = (4.3, 3.1)  # inches; two beside each other fill a printed page
+PANEL, THIRD = (4.3, 3.1), 3.3  # inches; two or three beside each other fill a printed page
 DPI = 200
 LEGEND_ROW = 0.27
 Row = dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from evidentia.paper.book import MNIST, TITLES, Book, label
-from evidentia.paper.drawing import PANEL, Drawn, Row, legend, styled
+from evidentia.paper.drawing import THIRD, Drawn, Row, legend, styled
 from evidentia.paper.experiments import ROTATION
 from evidentia.plots import INK, PALETTE
 
@@ -28,7 +28,7 @@ def draw(book: Book) -> list[Drawn]:
     if study is None or not shown:
         return []
     found = {variant: book.numbers(study, variant, ROTATION)[0] for variant in shown}
-    figure = Figure(figsize=(PANEL[0] * len(shown), 3.9), layout="constrained")
+    figure = Figure(figsize=(THIRD * len(shown), 3.6), layout="constrained")
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=(1, 0.13))
     classes = classes_drawn(list(found.values()))
     for axes, strip, (variant, numbers) in zip(*grid, found.items(), strict=True):
@@ -60,7 +60,7 @@ def _draw_lines(axes: Any, numbers: Any, classes: list[int], with_uncertainty: b
         axes.plot(numbers["degrees"], probabilities[:, one], label=numbers["classes"][one], **style)
     if with_uncertainty:
         axes.plot(numbers["degrees"], numbers["uncertainty"], color=INK, linestyle="--", label="uncertainty")
-    axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=range(0, 181, 20), xticklabels=[])
+    axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=range(0, 181, 30), xticklabels=[])
 
 
 def _draw_strip(axes: Any, numbers: Any) -> None:
@@ -73,7 +73,7 @@ def _draw_strip(axes: Any, numbers: Any) -> None:
     half = (numbers["degrees"][2] - numbers["degrees"][0]) / 2
     ends = (numbers["degrees"][0] - half, numbers["degrees"][-1] + half)
     axes.imshow(np.concatenate(tiles, axis=1), cmap="gray", aspect="auto", extent=(*ends, 0, 1))
-    axes.set(xlim=ends, xticks=range(0, 181, 20), yticks=[], xlabel="turned by, degrees")
+    axes.set(xlim=ends, xticks=range(0, 181, 30), yticks=[], xlabel="turned by, degrees")
     axes.grid(False)
 
 

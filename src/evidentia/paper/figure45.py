@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from evidentia.paper.book import CIFAR5, MNIST, TITLES, Book, label, percent
-from evidentia.paper.drawing import LOOKS, Curve, Drawn, Row, curve_rows, draw_curves, legend, panels, styled
+from evidentia.paper.drawing import (
+    LOOKS,
+    THIRD,
+    Curve,
+    Drawn,
+    Row,
+    curve_rows,
+    draw_curves,
+    legend,
+    panels,
+    styled,
+)
 from evidentia.paper.experiments import COMPARED, FGSM, PGD, SOURCE, TRANSFER
 from evidentia.paper.figure2 import in_percent
 from evidentia.plots import PALETTE
@@ -54,7 +65,7 @@ def _paper_panels(book: Book, study: str, name: str, title: str, shown: Sequence
 
 
 def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
-    figure, grid = panels(3, rows=2, tall=2.9)
+    figure, grid = panels(3, rows=2, tall=2.7, wide=THIRD)
     _draw_without_gradient(grid[0, 0], book, study)
     places = (
         (grid[0, 1], TRANSFER, "accuracy", "FGSM images made on L2"),

@@ -135,7 +135,7 @@ SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settin
 
 
 def _settings(book: Book) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for study in PRESETS[book.preset]:
         for line in study.lines:
             results = book.of(study.name, line.variant)
