@@ -208,6 +208,9 @@ def test_files_that_are_something_else(models, tmp_path):
     with pytest.raises(ModelFileError, match="was not written by evidentia"):
         TrainedModel.load(path)
     save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": "[1]"})
+    with pytest.raises(ModelFileError, match="was not written by evidentia"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": '{"header": [1], "sha256": ""}'})
     with pytest.raises(ModelFileError, match="its header is no table"):
         TrainedModel.load(path)
     with pytest.raises(ModelFileError, match="there is no file"):

@@ -22,10 +22,10 @@ SPECS = {
 
 @pytest.fixture(params=METHODS)
 def method(request):
-    """With few passes: what it does is the same."""
+    """With few passes, and with a prior that is eased in: these data are too few to outweigh it."""
     fields = {field.name for field in dataclasses.fields(METHODS[request.param])}
-    few = {"samples": 3, "size": 2}
-    return make_method(request.param, **{name: value for name, value in few.items() if name in fields})
+    wanted = {"samples": 3, "size": 2, "warm_up_epochs": 100}
+    return make_method(request.param, **{name: value for name, value in wanted.items() if name in fields})
 
 
 @pytest.fixture(params=SPECS)
@@ -138,9 +138,9 @@ def test_it_works_under_bfloat16(method, spec):
 
 
 def test_it_learns_and_lasts(method, model, stripes, tmp_path):
-    """Trained on a tiny set its loss falls; saved and loaded it predicts the same."""
+    """Trained on a tiny set its loss on data falls; saved and loaded it predicts the same."""
     of_member = [row for row in model.training["history"] if row.get("member", 1) == 1]
-    assert of_member[-1]["loss"] < of_member[0]["loss"]
+    assert of_member[-1]["held_out_loss"] < of_member[0]["held_out_loss"]
     prediction = model.predict(stripes.images)
     assert (prediction.labels == stripes.labels).float().mean() > 0.9
     model.save(tmp_path / "model.safetensors")

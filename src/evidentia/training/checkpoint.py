@@ -43,8 +43,8 @@ def write_bytes_safely(path: Path, content: bytes) -> None:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """A safetensors file with the header as JSON in its metadata, and a digest of both."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    text = json.dumps(header)
-    write_bytes_safely(path, save(plain, metadata={"evidentia": text, "sha256": digest(plain, text)}))
+    text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
+    write_bytes_safely(path, save(plain, metadata={"evidentia": text}))
 
 
 def read_tensors(path: Path) -> Checkpoint:
@@ -58,13 +58,13 @@ def read_tensors(path: Path) -> Checkpoint:
             raise ModelFileError(f"there is no file {path}") from error
         raise ModelFileError(f"{path} is damaged or no safetensors file ({error})") from error
     try:
-        text = metadata["evidentia"]
-        header = json.loads(text)
-    except (KeyError, json.JSONDecodeError) as error:
+        content = json.loads(metadata["evidentia"])
+        header, expected = content["header"], content["sha256"]
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ModelFileError(f"{path} was not written by evidentia") from error
     if not isinstance(header, dict):
         raise ModelFileError(f"{path} was not written by evidentia: its header is no table")
-    if metadata.get("sha256") != digest(tensors, text):
+    if expected != digest(tensors, json.dumps(header)):
         raise ModelFileError(f"{path} is damaged or was edited: its content does not have its digest")
     return Checkpoint(tensors, header)
 
