@@ -14,6 +14,7 @@ from evidentia import __version__
 from evidentia.cli import data, models
 from evidentia.cli.demo import demo
 from evidentia.cli.methods import methods
+from evidentia.cli.reproduce import ManyNames, reproduce
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -34,6 +35,7 @@ for command in (
     models.export,
 ):
     app.command(cls=models.Command)(command)
+app.command(cls=ManyNames)(reproduce)
 app.add_typer(data.app, name="data")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evidentia.cli.shown import epochs_shown, print_table
+from evidentia.cli.shown import epochs_shown, print_table, require_folder
 
 
 def demo(
@@ -26,7 +25,7 @@ def demo(
 
     start = time.perf_counter()
     settings, inputs = demo_settings(seed, epochs), demo_inputs(samples)
-    _require_folder(out)
+    require_folder(out)
     typer.echo(
         f"Training two networks on {len(inputs.train):,} real digits, {settings.epochs} epochs each: "
         "one evidential, one with softmax."
@@ -39,15 +38,3 @@ def demo(
     typer.echo(f"Done in {time.perf_counter() - start:.0f} s. Open in a browser: {path.resolve().as_uri()}")
     typer.echo(f"Ask the model:  evidentia predict {out / 'edl.safetensors'} PICTURE")
     typer.echo("Train your own: evidentia train --help")
-
-
-def _require_folder(out: Path) -> None:
-    """Before the training, not after it."""
-    from evidentia.errors import InputError
-
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out must be a folder to write to, got {out}: {error.strerror}") from error
-    if not os.access(out, os.W_OK):
-        raise InputError(f"--out must be a folder to write to, got {out}: not allowed to")

@@ -1,10 +1,12 @@
-"""What commands show on a terminal: tables, and the progress of a training."""
+"""What commands share: tables and progress on a terminal, and a folder to write to."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -57,3 +59,15 @@ def logs_kept_quiet(up_to: int = logging.WARNING) -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+def require_folder(out: Path) -> None:
+    """A folder that results can be written to; said before a training, not after it."""
+    from evidentia.errors import InputError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out must be a folder to write to, got {out}: {error.strerror}") from error
+    if not os.access(out, os.W_OK):
+        raise InputError(f"--out must be a folder to write to, got {out}: not allowed to")

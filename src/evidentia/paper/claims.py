@@ -1,0 +1,407 @@
+"""What the paper claims, and whether our numbers bear it out: verdicts computed by rules that are shown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evidentia.paper.book import CIFAR5, MNIST, Book, label
+from evidentia.paper.experiments import COMPARED, FGSM, KNOWN, LOSSES, PGD, ROTATION, STRANGERS
+from evidentia.paper.figure45 import over_epsilons
+from evidentia.paper.table1 import PUBLISHED
+
+REPRODUCED, PARTLY, NOT, MISSING = "reproduced", "partly", "not reproduced", "not measured"
+OURS = ("edl", "edl-paper")
+OTHERS = tuple(variant for variant in COMPARED if variant not in OURS)
+ALLOWED = {MNIST: 0.3, CIFAR5: 2.0}  # points of accuracy below the paper's
+HIGH, SURE, HALF = 0.9, 0.7, 0.5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mark and the numbers that it comes from."""
+
+    mark: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, where it can be seen, the rule, and a check of one variant of EDL.
+
+    subjects: the variants that it is checked for; empty where it is about no variant of EDL.
+    """
+
+    says: str
+    shown_in: str
+    rule: str
+    check: Callable[[Book, str], Verdict | None]
+    subjects: tuple[str, ...] = OURS
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A claim with its verdicts, by the name of what was checked."""
+
+    claim: Claim
+    verdicts: dict[str, Verdict]
+
+
+def check_all(book: Book) -> list[Checked]:
+    """Every claim; one without results is marked so."""
+    missing = Verdict(MISSING, "no results")
+    return [
+        Checked(
+            claim,
+            {label(one) if one else "": claim.check(book, one) or missing for one in claim.subjects or ("",)},
+        )
+        for claim in CLAIMS
+    ]
+
+
+def _marked(whole: bool, part: bool, found: str) -> Verdict:
+    return Verdict(REPRODUCED if whole else PARTLY if part else NOT, found)
+
+
+def _values(book: Book, role: str, variants: Iterable[str], part: str, *path: str) -> dict[str, float]:
+    study = book.study(role)
+    found = {name: book.mean(study, name, part, *path) for name in variants}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _said(values: Mapping[str, float], scale: float = 100.0, digits: int = 1, of: Iterable[str] = ()) -> str:
+    """The values in words, and which of those that should be there are not."""
+    missing = [label(name) for name in of if name not in values]
+    found = ", ".join(f"{label(name)} {scale * value:.{digits}f}" for name, value in values.items())
+    return f"{found}; not measured: {', '.join(missing)}" if missing else found
+
+
+def _table_is_met(role: str) -> Callable[[Book, str], Verdict | None]:
+    def check(book: Book, _: str) -> Verdict | None:
+        ours = _values(book, role, COMPARED, KNOWN, "scores", "accuracy")
+        if not ours:
+            return None
+        least = {name: PUBLISHED[name][role] - ALLOWED[role] for name in ours}
+        met = [100 * ours[name] >= least[name] - 1e-9 for name in ours]
+        return _marked(
+            all(met),
+            2 * sum(met) >= len(met),
+            f"{sum(met)} of {len(met)}: {_said(ours, digits=2, of=COMPARED)}",
+        )
+
+    return check
+
+
+def _is_comparable(role: str) -> Callable[[Book, str], Verdict | None]:
+    def check(book: Book, subject: str) -> Verdict | None:
+        values = _values(book, role, (*OTHERS, subject), KNOWN, "scores", "accuracy")
+        ours = values.pop(subject, None)
+        if ours is None or not values:
+            return None
+        behind = 100 * (max(values.values()) - ours)
+        published = max(PUBLISHED[name][role] for name in OTHERS) - PUBLISHED["edl"][role]
+        allowed = published + ALLOWED[role]
+        found = f"{100 * ours:.2f}, the best other {100 * max(values.values()):.2f}"
+        return _marked(behind <= allowed + 1e-9, behind <= 2 * allowed + 1e-9, found)
+
+    return check
+
+
+def _turning_softmax(book: Book, _: str) -> Verdict | None:
+    numbers = book.numbers(book.study(MNIST), "l2", ROTATION)
+    if not numbers:
+        return None
+    wrong = [max(row) for each in numbers for row in each["probabilities"] if _answer(each, row) != "1"]
+    if not wrong:
+        return Verdict(NOT, "softmax was right at every angle")
+    mean, most = statistics.fmean(wrong), max(wrong)
+    found = f"mean {100 * mean:.0f}%, at most {100 * most:.0f}%, {len(wrong)} wrong answers"
+    return _marked(mean >= SURE, most >= SURE, found)
+
+
+def _answer(numbers: Any, probabilities: Sequence[float]) -> str:
+    return str(numbers["classes"][max(range(len(probabilities)), key=probabilities.__getitem__)])
+
+
+def _turning_edl(book: Book, subject: str) -> Verdict | None:
+    numbers = book.numbers(book.study(MNIST), subject, ROTATION)
+    if not numbers:
+        return None
+    sideways = [
+        u
+        for each in numbers
+        for degrees, u in zip(each["degrees"], each["uncertainty"], strict=True)
+        if 60 <= degrees <= 120
+    ]
+    upright = statistics.fmean(each["uncertainty"][0] for each in numbers)
+    mean = statistics.fmean(sideways)
+    found = f"u is {upright:.2f} upright and {mean:.2f} between 60 and 120 degrees"
+    return _marked(upright <= 0.3 and mean >= 0.8, mean >= 2 * upright, found)
+
+
+def _threshold_to_one(book: Book, subject: str) -> Verdict | None:
+    return _selective(book, MNIST, subject, lambda whole, kept: kept >= 0.9995)
+
+
+def _threshold_gains(book: Book, subject: str) -> Verdict | None:
+    return _selective(book, CIFAR5, subject, lambda whole, kept: 1 - kept <= (1 - whole) / 2)
+
+
+def _selective(book: Book, role: str, subject: str, enough: Callable[[float, float], bool]) -> Verdict | None:
+    """Accuracy at the least threshold that answers at least half of the images, against that of all."""
+    curves = [each["threshold"] for each in book.numbers(book.study(role), subject, KNOWN)]
+    if not curves:
+        return None
+    kept = statistics.fmean(
+        next(a for a, share in zip(each["accuracy"], each["coverage"], strict=True) if share >= HALF)
+        for each in curves
+    )
+    whole = statistics.fmean(each["accuracy"][-1] for each in curves)
+    found = f"{100 * kept:.2f}% on the more certain half, {100 * whole:.2f}% on all"
+    return _marked(enough(whole, kept), kept > whole, found)
+
+
+def _strangers_mnist(book: Book, subject: str) -> Verdict | None:
+    values = _values(book, MNIST, (*OTHERS, subject), STRANGERS, "scores", "unknown_median_entropy")
+    ours = values.get(subject)
+    if ours is None or len(values) < 2:
+        return None
+    best = max(value for name, value in values.items() if name != subject)
+    return _marked(ours >= HIGH and ours > best, ours > best, _said(values, of=OTHERS))
+
+
+def _strangers_cifar5(book: Book, subject: str) -> Verdict | None:
+    values = _values(book, CIFAR5, (*OTHERS, subject), STRANGERS, "scores", "unknown_mean_entropy")
+    ours = values.get(subject)
+    if ours is None or len(values) < 2:
+        return None
+    best = max(value for name, value in values.items() if name != subject)
+    return _marked(ours > best, ours > values.get("l2", 1.0), _said(values, of=OTHERS))
+
+
+def _detection(role: str) -> Callable[[Book, str], Verdict | None]:
+    def check(book: Book, subject: str) -> Verdict | None:
+        values = _values(book, role, (*OTHERS, subject), STRANGERS, "scores", "entropy_auroc")
+        ours = values.get(subject)
+        if ours is None or len(values) < 2:
+            return None
+        others = [value for name, value in values.items() if name != subject]
+        return _marked(ours > max(others), ours > statistics.median(others), _said(values, 1.0, 3, OTHERS))
+
+    return check
+
+
+def _attacked(
+    book: Book, role: str, measure: str, variants: Iterable[str], part: str = FGSM
+) -> dict[str, float]:
+    found = {name: over_epsilons(book, book.study(role), name, part, measure) for name in variants}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _dropout_withstands(book: Book, _: str) -> Verdict | None:
+    values = _attacked(book, MNIST, "accuracy", (name for name in COMPARED if name != "ensemble"))
+    if "dropout" not in values or len(values) < 2:
+        return None
+    better = sum(value > values["dropout"] for value in values.values())
+    return _marked(better == 0, better == 1, _said(values))
+
+
+def _dropout_is_overconfident(book: Book, _: str) -> Verdict | None:
+    values = _attacked(book, MNIST, "entropy_when_wrong", ("dropout", *OURS))
+    ours = values.get("dropout")
+    if ours is None or len(values) < 2:
+        return None
+    lowest = ours < min(value for name, value in values.items() if name != "dropout")
+    return _marked(ours < HALF and lowest, ours < HALF or lowest, _said(values))
+
+
+def _doubts_when_wrong(role: str, high: float) -> Callable[[Book, str], Verdict | None]:
+    def check(book: Book, subject: str) -> Verdict | None:
+        variants = [*(name for name in OTHERS if name != "ensemble"), subject]
+        values = _attacked(book, role, "entropy_when_wrong", variants)
+        ours = values.get(subject)
+        if ours is None or len(values) < 2:
+            return None
+        best = max(value for name, value in values.items() if name != subject)
+        return _marked(ours >= high and ours > best, ours > best, _said(values, of=variants))
+
+    return check
+
+
+def _others_are_overconfident(book: Book, _: str) -> Verdict | None:
+    values = _attacked(book, CIFAR5, "entropy_when_wrong", (name for name in OTHERS if name != "ensemble"))
+    if not values:
+        return None
+    below = sum(value < HALF for value in values.values())
+    return _marked(below == len(values), 2 * below >= len(values), _said(values))
+
+
+def _withstands_pgd(role: str) -> Callable[[Book, str], Verdict | None]:
+    def check(book: Book, subject: str) -> Verdict | None:
+        accuracy = _attacked(book, role, "accuracy", ("l2", subject), PGD)
+        doubt = _attacked(book, role, "entropy_when_wrong", ("l2", subject), PGD)
+        if len(accuracy) < 2 or len(doubt) < 2:
+            return None
+        more, doubts = accuracy[subject] > accuracy["l2"], doubt[subject] > doubt["l2"]
+        found = f"accuracy: {_said(accuracy)}; entropy when wrong: {_said(doubt)}"
+        return _marked(more and doubts, more or doubts, found)
+
+    return check
+
+
+def _excessive_belief(book: Book, _: str) -> Verdict | None:
+    values = _values(book, MNIST, LOSSES, KNOWN, "evidence", "belief_when_wrong")
+    if set(values) != set(LOSSES):
+        return None
+    higher = sum(values[name] > values["edl"] for name in LOSSES if name != "edl")
+    return _marked(higher == 2, higher == 1, _said(values))
+
+
+def _less_stable(book: Book, _: str) -> Verdict | None:
+    seeds = {name: book.values(book.study(MNIST), name, KNOWN, "scores", "accuracy") for name in LOSSES}
+    if any(len(values) < 2 for values in seeds.values()):
+        return None
+    values = {name: statistics.stdev(each) for name, each in seeds.items()}
+    higher = sum(values[name] > values["edl"] for name in LOSSES if name != "edl")
+    return _marked(higher == 2, higher == 1, _said(values, digits=3))
+
+
+NOBODY: tuple[str, ...] = ()
+CLAIMS = (
+    Claim(
+        "The accuracies of Table 1 on MNIST",
+        "table1",
+        "each method at most 0.3 points below the paper's number; partly: half of them",
+        _table_is_met(MNIST),
+        NOBODY,
+    ),
+    Claim(
+        "The accuracies of Table 1 on CIFAR5",
+        "table1",
+        "each method at most 2 points below the paper's number; partly: half of them",
+        _table_is_met(CIFAR5),
+        NOBODY,
+    ),
+    Claim(
+        "EDL's accuracy on MNIST is comparable to that of the others",
+        "table1",
+        "behind the best other by no more than in the paper and 0.3 points; partly: twice that",
+        _is_comparable(MNIST),
+    ),
+    Claim(
+        "EDL's accuracy on CIFAR5 is comparable to that of the others",
+        "table1",
+        "behind the best other by no more than in the paper and 2 points; partly: twice that",
+        _is_comparable(CIFAR5),
+    ),
+    Claim(
+        "Softmax keeps a high confidence in wrong classes for the turning 1",
+        "figure1",
+        "where softmax is wrong, its mean probability is at least 70%; partly: its highest is",
+        _turning_softmax,
+        NOBODY,
+    ),
+    Claim(
+        "EDL's uncertainty rises sharply when the 1 is turned",
+        "figure1",
+        "u at most 0.3 upright and at least 0.8 on average from 60 to 120 degrees; partly: it doubles",
+        _turning_edl,
+    ),
+    Claim(
+        "On MNIST, accuracy becomes 1 as the uncertainty allowed falls",
+        "figure2",
+        "at least 99.95% on the more certain half; partly: above the accuracy on all",
+        _threshold_to_one,
+    ),
+    Claim(
+        "On CIFAR5, predictions are much more accurate as the uncertainty falls",
+        "figure2",
+        "on the more certain half at most half of the errors' share; partly: fewer errors",
+        _threshold_gains,
+    ),
+    Claim(
+        "On notMNIST, EDL's uncertainty is significantly better than all others'",
+        "figure3",
+        "median entropy at least 90% of its maximum and the highest; partly: the highest",
+        _strangers_mnist,
+    ),
+    Claim(
+        "On the unseen classes of CIFAR-10, EDL is much more uncertain than all others",
+        "figure3",
+        "the highest mean entropy; partly: higher than L2's",
+        _strangers_cifar5,
+    ),
+    Claim(
+        "Unprecedented success in detecting strangers, MNIST",
+        "figure3",
+        "the highest AUROC by entropy; partly: above the median of the others",
+        _detection(MNIST),
+    ),
+    Claim(
+        "Unprecedented success in detecting strangers, CIFAR5",
+        "figure3",
+        "the highest AUROC by entropy; partly: above the median of the others",
+        _detection(CIFAR5),
+    ),
+    Claim(
+        "Under attack on MNIST, Dropout has the highest accuracy",
+        "figure4",
+        "the highest mean accuracy over all epsilons, Deep Ensemble left out; partly: the second highest",
+        _dropout_withstands,
+        NOBODY,
+    ),
+    Claim(
+        "Under attack on MNIST, Dropout is overconfident in its wrong answers",
+        "figure4",
+        "mean entropy of the wrong below 50% of the maximum and below EDL's; partly: one of both",
+        _dropout_is_overconfident,
+        NOBODY,
+    ),
+    Claim(
+        "Under attack on MNIST, EDL gives its wrong answers very high uncertainty",
+        "figure4",
+        "mean entropy of the wrong at least 90% of the maximum and the highest; partly: the highest",
+        _doubts_when_wrong(MNIST, HIGH),
+    ),
+    Claim(
+        "Under attack on CIFAR5, EDL gives its wrong answers higher uncertainty",
+        "figure5",
+        "the highest mean entropy of the wrong, and at least 50% of the maximum; partly: the highest",
+        _doubts_when_wrong(CIFAR5, HALF),
+    ),
+    Claim(
+        "Under attack on CIFAR5, the others are overconfident in their wrong answers",
+        "figure5",
+        "mean entropy of the wrong below 50% of the maximum for each of them; partly: for half",
+        _others_are_overconfident,
+        NOBODY,
+    ),
+    Claim(
+        "Endurance against attacks, MNIST: also against PGD",
+        "figure4-honest",
+        "more accurate than L2 and more uncertain when wrong, over all epsilons; partly: one of both",
+        _withstands_pgd(MNIST),
+    ),
+    Claim(
+        "Endurance against attacks, CIFAR5: also against PGD",
+        "figure5-honest",
+        "more accurate than L2 and more uncertain when wrong, over all epsilons; partly: one of both",
+        _withstands_pgd(CIFAR5),
+    ),
+    Claim(
+        "The losses of equations 3 and 4 give excessively high belief",
+        "losses",
+        "mean belief when wrong above that of equation 5 for both; partly: for one",
+        _excessive_belief,
+        NOBODY,
+    ),
+    Claim(
+        "The losses of equations 3 and 4 are less stable",
+        "losses",
+        "standard deviation of the accuracy over seeds above that of equation 5 for both; partly: for one",
+        _less_stable,
+        NOBODY,
+    ),
+)

@@ -1,0 +1,226 @@
+"""The report: every table, figure and claim, as one HTML file and as Markdown, from the results alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+from evidentia.errors import DataError
+from evidentia.paper import deaths, figure1, figure2, figure3, figure45, losses, table1
+from evidentia.paper.book import ROLES, STRANGERS_OF, TITLES, Book, label
+from evidentia.paper.claims import Checked, check_all
+from evidentia.paper.drawing import Drawn, as_csv, write_drawn
+from evidentia.paper.experiments import FGSM, PRESETS, STRANGERS
+from evidentia.paper.results import TRAINING
+from evidentia.plots import PALETTE, STYLE, svg
+from evidentia.training.checkpoint import write_bytes_safely
+
+HTML, MARKDOWN = "report.html.j2", "report.md.j2"
+DRAWINGS = (figure1.draw, figure2.draw, figure3.draw, figure45.draw, losses.draw)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people: an anchor, a title, what it shows, a header and lines of text."""
+
+    name: str
+    title: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is shown."""
+
+    preset: str
+    claims: Sequence[Checked]
+    tables: dict[str, Table]
+    figures: dict[str, Drawn]
+    missing: Sequence[str]
+    stand_ins: Sequence[str]
+    hardware: Sequence[str]
+
+
+def make_report(book: Book) -> Report:
+    """From results to all that is shown."""
+    figures = {drawn.name: drawn for draw in DRAWINGS for drawn in draw(book)}
+    tables = {table.name: table for table in _tables(book)}
+    return Report(
+        book.preset,
+        check_all(book),
+        tables,
+        figures,
+        missing_results(book),
+        _stand_ins(book),
+        _hardware(book),
+    )
+
+
+def missing_results(book: Book) -> list[str]:
+    """The experiments of the preset without a result, or without all of its parts."""
+    found = {(each.study, each.variant, each.seed): set(each.parts) for each in book.results}
+    return [
+        experiment.name
+        for study in PRESETS[book.preset]
+        for experiment in study.experiments()
+        if not {TRAINING, *experiment.parts}
+        <= found.get((study.name, experiment.variant.name, experiment.seed), set())
+    ]
+
+
+def _tables(book: Book) -> list[Table]:
+    made = [
+        Table(
+            "table1",
+            "Table 1: accuracy on the test images, %",
+            "As in the paper, a prediction without any evidence (u = 1) counts as wrong; by arg-max it may "
+            "be right by chance. ± is the standard deviation over the seeds.",
+            table1.header(book),
+            table1.table(book),
+        )
+    ]
+    for study in book.studies:
+        if book.variants(study, STRANGERS):
+            made.append(
+                Table(
+                    f"strangers-{study}",
+                    f"{TITLES[study]} networks on {STRANGERS_OF[study]}",
+                    "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the known from the "
+                    "unknown by entropy, the unknown being the positive class.",
+                    figure3.HEADER,
+                    figure3.table(book, study),
+                )
+            )
+        if book.variants(study, FGSM):
+            made.append(
+                Table(
+                    f"attacks-{study}",
+                    f"Attacks on {TITLES[study]}, means over all epsilons above zero",
+                    "Samples: draws that each attacked prediction is the mean of, for methods that draw.",
+                    figure45.HEADER,
+                    figure45.table(book, study),
+                )
+            )
+    made.append(
+        Table(
+            "losses",
+            "The three losses, all else alike",
+            "Means over the seeds ± their standard deviation.",
+            losses.HEADER,
+            losses.table(book),
+        )
+    )
+    made.append(
+        Table(
+            "deaths",
+            "How often a class dies with ReLU evidence",
+            "The paper's loss and evidence on the embedded digits. A class is dead when it gets no evidence "
+            "on any test image; it gets no gradient either, and stays dead.",
+            deaths.HEADER,
+            deaths.table(book),
+        )
+    )
+    made.append(Table("settings", "Settings, seeds and time", "", SETTINGS_HEADER, _settings(book)))
+    return made
+
+
+SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settings", "training, s")
+
+
+def _settings(book: Book) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for study in PRESETS[book.preset]:
+        for line in study.lines:
+            results = book.of(study.name, line.variant)
+            if not results:
+                continue
+            trained = results[0].trained
+            training = trained["training"]
+            seconds = [each.made["seconds"][TRAINING] for each in results if TRAINING in each.parts]
+            rows.append(
+                (
+                    study.name,
+                    label(line.variant),
+                    ", ".join(str(each.seed) for each in results),
+                    str(training["epochs"]),
+                    str(training["batch_size"]),
+                    f"{training['learning_rate']:g}, {training['schedule']}",
+                    _differences(trained),
+                    f"{statistics.fmean(seconds):.0f}" if seconds else "-",
+                )
+            )
+    return rows
+
+
+def _differences(trained: Any) -> str:
+    """The method's settings and the dropout of the network."""
+    method = {name: value for name, value in trained["method"].items() if name != "name"}
+    method["dropout"] = trained["network"]["dropout"]
+    return ", ".join(f"{name} {_short(value)}" for name, value in method.items() if value is not None)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _stand_ins(book: Book) -> list[str]:
+    return [
+        f"{TITLES[study]} for {TITLES[role]}, {STRANGERS_OF[study]} for {STRANGERS_OF[role]}"
+        for role, study in ROLES[book.preset].items()
+        if study is not None and study != role
+    ]
+
+
+def _hardware(book: Book) -> list[str]:
+    """Every machine that had a part in it, and the versions used."""
+    said = []
+    for made in (each.made for each in book.results if each.made):
+        hardware, versions = made["hardware"], made["versions"]
+        said.append(
+            f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads; "
+            + ", ".join(f"{name} {version}" for name, version in versions.items())
+        )
+    return list(dict.fromkeys(said))
+
+
+def render(report: Report, template: str) -> str:
+    """As text from a template."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=template.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    charts = {}
+    if template == HTML:
+        with mpl.rc_context(STYLE):
+            charts = {name: Markup(svg(drawn.figure, name)) for name, drawn in report.figures.items()}
+    return environment.get_template(template).render(report=report, charts=charts, palette=PALETTE)
+
+
+def write_report(folder: Path, preset: str) -> Path:
+    """report.html, report.md, and for each figure PNG, SVG and CSV; gives the path of report.html."""
+    book = Book.read(folder, preset)
+    report = make_report(book)
+    try:
+        for drawn in report.figures.values():
+            write_drawn(drawn, folder / "figures")
+        for name, rows in (("table1", table1.rows(book)), ("deaths", deaths.rows(book))):
+            if rows:
+                write_bytes_safely(folder / "figures" / f"{name}.csv", as_csv(rows).encode())
+        write_bytes_safely(folder / "report.md", render(report, MARKDOWN).encode())
+        write_bytes_safely(folder / "report.html", render(report, HTML).encode())
+    except OSError as error:
+        raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
+    return folder / "report.html"
