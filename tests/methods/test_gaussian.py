@@ -37,8 +37,10 @@ def batch_for(spec, count=8):
 @pytest.mark.parametrize(("epoch", "share"), [(0.0, 0.0), (3.0, 0.3), (20.0, 1.0)])
 def test_the_objective_is_cross_entropy_and_a_share_of_the_divergence(kind, spec, epoch, share):
     method, prior = kind
-    module, batch = method().build(spec).eval(), batch_for(spec)
+    module, batch = method().build(spec), batch_for(spec)
+    torch.manual_seed(2)
     loss, logits = method(warm_up_epochs=10).objective(module, batch, epoch, size=500)
+    torch.manual_seed(2)
     assert torch.equal(logits, module(batch.inputs))
     expected = cross_entropy(logits, batch.labels) + share * divergence(module, prior) / 500
     torch.testing.assert_close(loss, expected)
@@ -46,9 +48,15 @@ def test_the_objective_is_cross_entropy_and_a_share_of_the_divergence(kind, spec
 
 def test_without_a_warm_up_the_divergence_counts_from_the_start(kind):
     method, prior = kind
-    module, batch = method().build(SPECS[0]).eval(), batch_for(SPECS[0])
+    module, batch = method().build(SPECS[0]), batch_for(SPECS[0])
     loss, logits = method().objective(module, batch, 0.0, size=50)
     torch.testing.assert_close(loss, cross_entropy(logits, batch.labels) + divergence(module, prior) / 50)
+
+
+def test_held_out_samples_are_measured_without_the_divergence(kind):
+    method, batch = kind[0](), batch_for(SPECS[0])
+    loss, logits = method.objective(method.build(SPECS[0]).eval(), batch, 5.0, size=50)
+    torch.testing.assert_close(loss, cross_entropy(logits, batch.labels))
 
 
 def test_weights_count_like_repetition(kind):
