@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from evidentia.core.checks import as_computed
 from evidentia.errors import InputError
@@ -78,15 +79,28 @@ class Ensemble(SoftmaxMethod):
         clean, logits = softmax_loss(module, batch._replace(inputs=inputs))
         weights = [weight for weight in module.parameters() if weight.requires_grad]
         slope, *slopes = torch.autograd.grad(clean, [inputs, *weights])
-        # The clean loss has been differentiated; a tangent stands in for it, so that this is done once.
-        tangent = sum(((w - w.detach()) * g).sum() for w, g in zip(weights, slopes, strict=True))
+        clean = _Differentiated.apply(clean.detach(), slopes, *weights)  # type: ignore[no-untyped-call]
         adversarial, _ = softmax_loss(module, batch._replace(inputs=self._attacked(batch, slope)))
-        return 0.5 * (clean.detach() + tangent + adversarial), logits.detach()
+        return 0.5 * (clean + adversarial), logits.detach()
 
     def _attacked(self, batch: Batch, slope: Tensor) -> Tensor:
         """A step of epsilon times the range up the loss (N, C, ...): fast gradient sign."""
         span = span_of(batch.inputs) if batch.span is None else batch.span
         return batch.inputs + slope.sign() * (self.epsilon * span).view(1, -1, *[1] * (slope.ndim - 2))
+
+
+class _Differentiated(torch.autograd.Function):
+    """A loss whose slopes by the weights are known already, so that they are not computed again."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, slopes: list[Tensor], *weights: Tensor) -> Tensor:
+        ctx.slopes = slopes
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(gradient * slope for slope in ctx.slopes)
 
 
 class MeanOfMembers(nn.Module):

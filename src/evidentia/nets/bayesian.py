@@ -236,11 +236,16 @@ def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:
 @contextmanager
 def drawn_weights(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
     """Inside, the module computes with weights drawn once, at the cost of a plain network."""
-    token = _drawn.set({layer: layer.draw(generator) for layer in bayesian_layers(module)})
+    token = _drawn.set({layer: _in_order(layer, *layer.draw(generator)) for layer in bayesian_layers(module)})
     try:
         yield
     finally:
         _drawn.reset(token)
+
+
+def _in_order(layer: GaussianLayer, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    # A filter of one channel can be read in two orders, and the wrong one makes all that follows slow.
+    return torch.empty_like(layer.weight).copy_(weight), bias
 
 
 def divergence(module: nn.Module, prior: Divergence) -> Tensor:
