@@ -132,7 +132,7 @@ def test_a_model_with_other_settings_is_refused(copied):
 
 def test_a_damaged_result_is_named(copied):
     result_path(copied, one("edl")).write_text("{")
-    with pytest.raises(EvidentiaError, match="edl-0.json is damaged"):
+    with pytest.raises(EvidentiaError, match=r"edl-0\.json is damaged"):
         run_all([one("edl")], copied)
 
 

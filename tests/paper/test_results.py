@@ -80,7 +80,7 @@ def test_a_file_that_is_no_result(tmp_path, content, reason):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(DataError, match="gone.json is damaged"):
+    with pytest.raises(DataError, match=r"gone\.json is damaged"):
         read_result(tmp_path / "gone.json")
     assert read_results(tmp_path) == []
 
