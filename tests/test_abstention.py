@@ -23,7 +23,11 @@ from evidentia.abstention import (
 )
 from evidentia.core.opinion import Opinion
 from evidentia.core.predictive import Prediction
+from evidentia.data import load
 from evidentia.errors import EvidentiaWarning, InputError
+from evidentia.model import TrainedModel
+from evidentia.nets import LeNetSpec
+from evidentia.training import TrainingSettings
 
 # Populations with a known error: how a score u in (0, 1) is drawn, how often an input with that score is
 # wrong, and the true error of all inputs with a score below t.
@@ -167,6 +171,38 @@ def test_opinions_some_without_evidence_keep_their_promise():
         broken += rule.met and 0.1 * min(rule.threshold, 1) ** 2 > 0.05
     assert broken <= at_most(LEVEL, draws)
     assert met > 0.8 * draws
+
+
+@pytest.fixture(scope="module")
+def digits_opinion(session_cache):
+    """What a network says of real digits that it was not trained on, and what they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVIDENTIA_CACHE", str(session_cache))
+        digits = load("digits")
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(digits), generator=generator)
+    train, rest = digits.take(order[:500]), digits.take(order[500:])
+    network = LeNetSpec(filters=(4, 8), hidden=32, dropout=0.0)
+    how = TrainingSettings(epochs=12, batch_size=32, learning_rate=3e-3)
+    return TrainedModel.train(train, network=network, settings=how).predict(rest.images), rest.labels
+
+
+@pytest.mark.parametrize(("target", "measure"), [(0.05, "uncertainty"), (0.06, "max_probability")])
+def test_keeps_its_promise_on_random_splits_of_real_digits(digits_opinion, target, measure):
+    """A model's opinions, halved by chance many times: the error of the half that the rule never saw."""
+    opinion, labels = digits_opinion
+    wrong = opinion.labels != labels
+    assert wrong.double().mean() > 1.5 * target  # there is something to promise
+    generator = torch.Generator().manual_seed(1)
+    broken, met, splits = 0, 0, 200
+    for _ in range(splits):
+        mine, other = torch.randperm(len(labels), generator=generator).chunk(2)
+        rule = quietly(opinion[mine], labels[mine], target, 1 - LEVEL, measure)
+        accepted = rule.accept(opinion[other])
+        met += rule.met
+        broken += rule.met and bool(accepted.any()) and wrong[other][accepted].double().mean() > target
+    assert met == splits
+    assert broken <= LEVEL * splits
 
 
 def test_a_constant_error_just_below_the_target_is_seen_with_enough_samples():

@@ -116,13 +116,38 @@ def test_pipeline_grid_search_clone_and_pickle(iris):
     assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
 
 
-def test_weights_of_classes_and_samples(iris):
-    X, _, y, _ = iris
-    heavy = ev.EvidentialClassifier(epochs=60, class_weight={"virginica": 50.0}, random_state=0).fit(X, y)
-    plain = ev.EvidentialClassifier(epochs=60, random_state=0).fit(X, y)
-    assert (heavy.predict(X) == "virginica").sum() >= (plain.predict(X) == "virginica").sum()
-    balanced = ev.EvidentialClassifier(epochs=60, class_weight="balanced", random_state=0).fit(X, y)
-    np.testing.assert_allclose(balanced.predict_proba(X), plain.predict_proba(X), atol=0.05)
+@pytest.fixture(scope="module")
+def overlapping():
+    return make_blobs((90, 60), centers=[[0.0, 0.0], [1.5, 0.0]], random_state=0)
+
+
+def probabilities(data, sample_weight=None, **settings):
+    X, y = data
+    classifier = ev.EvidentialClassifier(epochs=60, random_state=0, **settings)
+    return classifier.fit(X, y, sample_weight=sample_weight).predict_proba(X)
+
+
+def test_the_weight_of_a_class_is_that_of_its_samples(overlapping):
+    X, y = overlapping
+    weighted = probabilities(overlapping, class_weight={1: 3.0})
+    np.testing.assert_array_equal(weighted, probabilities(overlapping, np.where(y == 1, 3.0, 1.0)))
+    repeated = np.repeat(np.arange(len(y)), np.where(y == 1, 3, 1))
+    three_times = ev.EvidentialClassifier(epochs=60, random_state=0).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(weighted, three_times.predict_proba(X), atol=1e-6)
+    balanced = probabilities(overlapping, class_weight="balanced")
+    usual = {0: 150 / (2 * 90), 1: 150 / (2 * 60)}
+    np.testing.assert_allclose(balanced, probabilities(overlapping, class_weight=usual), atol=1e-9)
+
+
+def test_a_heavy_class_is_named_more_often(overlapping):
+    plain, heavy = (probabilities(overlapping, class_weight=weight) for weight in (None, {1: 10.0}))
+    assert (heavy[:, 1] > plain[:, 1]).mean() > 0.95
+    assert (heavy.argmax(1) == 1).sum() > (plain.argmax(1) == 1).sum()
+
+
+def test_no_weight_at_all_is_refused(overlapping):
+    with pytest.raises(ev.InputError, match="must leave some weight"):
+        probabilities(overlapping, class_weight={0: 0.0, 1: 0.0})
 
 
 def test_partial_fit_learns_bit_by_bit(iris):
@@ -134,6 +159,53 @@ def test_partial_fit_learns_bit_by_bit(iris):
     assert classifier.score(X_test, y_test) > 0.85
     with pytest.raises(ev.InputError, match="classes known from the first call"):
         classifier.partial_fit(X[:2], np.array(["setosa", "rosa"]))
+
+
+def test_partial_fit_asks_for_all_classes_once(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(random_state=0)
+    with pytest.raises(ev.InputError, match="classes must be given at the first call"):
+        classifier.partial_fit(X, y)
+    assert not hasattr(classifier, "model_")
+    classifier.partial_fit(X[y == "setosa"], y[y == "setosa"], classes=["virginica", "setosa", "rosa"])
+    assert list(classifier.classes_) == ["rosa", "setosa", "virginica"]
+    with pytest.raises(ev.InputError, match="classes must be those of the first call"):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+    with pytest.raises(ev.InputError, match="classes known from the first call"):
+        classifier.partial_fit(X, y)
+
+
+def test_partial_fit_weighs_the_first_samples(iris):
+    X, _, y, _ = iris
+    weight = np.where(np.arange(len(y)) < 40, 2.0, 0.0)
+    few, weighed = (ev.EvidentialClassifier(random_state=0) for _ in range(2))
+    few.partial_fit(X[:40], y[:40], classes=np.unique(y))
+    weighed.partial_fit(X, y, classes=np.unique(y), sample_weight=weight)
+    expected, found = few.model_.standardize, weighed.model_.standardize
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
+    np.testing.assert_allclose(weighed.predict_proba(X), few.predict_proba(X), atol=1e-9)
+
+
+class Travelling(torch.nn.Linear):
+    """Notes where it is brought."""
+
+    places: list[str]
+
+    def cpu(self):
+        self.places.append("cpu")
+        return super().cpu()
+
+
+def test_the_network_ends_on_the_cpu(iris):
+    X, _, y, _ = iris
+    network = Travelling(4, 3)
+    network.places = []
+    classifier = ev.EvidentialClassifier(network, epochs=2, random_state=0).fit(X, y)
+    assert classifier.model_.module.places == ["cpu"]
+    assert classifier.partial_fit(X, y).model_.module.places == ["cpu", "cpu"]
+    devices = {value.device.type for value in classifier._optimizer_state["state"][0].values()}
+    assert devices == {"cpu"}
 
 
 @pytest.mark.parametrize("form", ["NHW", "NCHW", "NHWC", "float"])

@@ -85,24 +85,31 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.history_ = fit(
             self.model_.method, self.model_.module, self.model_.standardize, train, self._settings(len(codes))
         )
+        self.model_.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         self.n_iter_ = len(self.history_)
         return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> EvidentialClassifier:
-        """One more pass, over these samples; all classes must be named at the first call."""
+        """One more pass, over these samples; all classes must be named at the first call, unless fitted."""
         first = not hasattr(self, "model_")
+        if first and classes is None:
+            raise InputError(
+                "classes must be given at the first call of partial_fit: all that will ever come"
+            )
         inputs, labels = self._validated_pair(X, y, reset=first)
+        named = self.classes_ if classes is None else np.unique(column_or_1d(classes))
+        if not first and not np.array_equal(named, self.classes_):
+            raise InputError(f"classes must be those of the first call, {list(self.classes_)}, or None")
+        if not np.isin(labels, named).all():
+            raise InputError(f"y must hold classes known from the first call, {list(named)}")
+        weights = self._weights(inputs, labels, sample_weight)
         if first:
-            self.classes_ = np.unique(labels if classes is None else column_or_1d(classes))
-            self._start(inputs, None)
+            self.classes_ = named
+            self._start(inputs, weights)
             self.n_iter_, self.history_ = 0, []
-        if not np.isin(labels, self.classes_).all():
-            raise InputError(f"y must hold classes known from the first call, {list(self.classes_)}")
-        codes = np.searchsorted(self.classes_, labels)
-        train = Samples(inputs, torch.from_numpy(codes), self._weights(inputs, labels, sample_weight))
-        self._one_epoch(train)
+        self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(named, labels)), weights))
         return self
 
     def _one_epoch(self, train: Samples) -> None:
@@ -112,7 +119,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             loop.optimizer.load_state_dict(self._optimizer_state)
         with generators_kept():
             self.history_.append({"epoch": self.n_iter_ + 1, **loop.epoch(train, self.n_iter_)})
-        self._optimizer_state = copy.deepcopy(loop.optimizer.state_dict())
+        self._optimizer_state = _on_cpu(loop.optimizer.state_dict())
+        self.model_.module.cpu()
         self.model_ = self.model_.with_rule(None)  # its promise was for the weights before
         self.n_iter_ += 1
 
@@ -171,6 +179,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, labels)
+        if not weights.sum() > 0:
+            raise InputError("sample_weight and class_weight must leave some weight, got none on any sample")
         return torch.from_numpy(np.array(weights))
 
     def _start(self, inputs: Tensor, weights: Tensor | None) -> None:
@@ -211,6 +221,15 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=self._seed,
             precision="float64" if next(self.model_.module.parameters()).dtype == torch.float64 else "auto",
         )
+
+
+def _on_cpu(state: dict[str, Any]) -> dict[str, Any]:
+    """A copy of an optimiser's state that can be pickled and read anywhere."""
+    held = {
+        index: {name: value.to("cpu", copy=True) for name, value in tensors.items()}
+        for index, tensors in state["state"].items()
+    }
+    return {"state": held, "param_groups": copy.deepcopy(state["param_groups"])}
 
 
 def _plain(values: Any) -> Any:

@@ -3,15 +3,24 @@
 import csv
 import io
 import json
+import logging
+import pickle
+import shutil
 import sys
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
+from sklearn.datasets import load_iris
 
 from evidentia.cli import app
-from evidentia.data import load
+from evidentia.cli.sources import split
+from evidentia.data import from_csv, from_folder, load
+from evidentia.methods import METHODS
 from evidentia.model import TrainedModel
+from evidentia.training.checkpoint import read_tensors, write_tensors
 
 
 @pytest.fixture
@@ -40,16 +49,53 @@ def photos(tmp_path_factory, session_cache):
     return folder
 
 
-@pytest.fixture(scope="module")
-def model(photos, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "run"
-    words = ["evidentia", "train", photos, "--out", out, "--epochs", 12, "--batch-size", 16]
+def train(*words):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [str(word) for word in words])
+        patch.setattr(sys, "argv", ["evidentia", "train", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             app.main()
     assert not ended.value.code
+
+
+@pytest.fixture(scope="module")
+def model(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    train(photos, "--out", out, "--epochs", 12, "--batch-size", 16)
     return out / "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def flowers(tmp_path_factory):
+    """A .csv of measured flowers, of three kinds."""
+    X, y = load_iris(return_X_y=True)
+    path = tmp_path_factory.mktemp("flowers") / "flowers.csv"
+    names = ["setosa", "versicolor", "virginica"]
+    lines = [",".join(map(str, [*row, names[label]])) for row, label in zip(X, y, strict=True)]
+    path.write_text("\n".join(["a,b,c,d,label", *lines]))
+    return path
+
+
+FEW = ("--epochs", 12, "--batch-size", 8, "--learning-rate", 0.01)
+
+
+@pytest.fixture(scope="module")
+def rows_run(flowers, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "rows"
+    train(flowers, "--out", out, *FEW)
+    return out
+
+
+@pytest.fixture
+def rows_model(rows_run, tmp_path):
+    """In a run of its own, to spoil."""
+    return shutil.copytree(rows_run, tmp_path / "rows") / "model.safetensors"
+
+
+def test_help_lists_the_methods_there_are(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = run("train", "--help")
+    assert code == 0
+    assert f"One of {', '.join(METHODS)}." in out
 
 
 def test_train_leaves_model_metrics_and_checkpoint(model):
@@ -72,6 +118,99 @@ def test_train_with_other_settings_is_refused(run, photos, model):
     code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13)
     assert code == 1
     assert "holds another training (settings differ)" in err
+
+
+def test_what_train_says_is_what_the_file_does(run, photos, model):
+    words = ("--epochs", 12, "--batch-size", 16)
+    out = run("train", photos, "--out", model.parent, *words)[1]
+    _, held_out = split(from_folder(photos), 0.2, 0)
+    opinion = TrainedModel.load(model).predict(held_out.images)
+    accuracy = (opinion.labels == held_out.labels).double().mean()
+    doubt = opinion.uncertainty.mean()
+    assert out == f"{model}: held-out accuracy {accuracy:.4f}, mean uncertainty {doubt:.3f}\n"
+
+
+def test_train_with_a_network_a_schedule_and_settings(run, flowers, tmp_path):
+    network = '{"kind": "mlp", "hidden": [9]}'
+    words = ("--network", network, "--schedule", "constant", "--set", "evidence=relu", "--set", "risk=type2")
+    code, _, _ = run("train", flowers, "--out", tmp_path / "run", "--epochs", 1, *words)
+    trained = TrainedModel.load(tmp_path / "run" / "model.safetensors")
+    assert code == 0
+    assert (trained.network.hidden, trained.network.in_features, trained.network.num_classes) == ((9,), 4, 3)
+    assert (trained.method.evidence, trained.method.risk) == ("relu", "type2")
+    assert trained.training["settings"]["schedule"] == "constant"
+
+
+def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
+    # A rate this high makes the watched loss go up and down, so that the last epoch is not the best.
+    words = ("--epochs", 60, "--patience", 3, "--batch-size", 8, "--learning-rate", 0.05, "--seed", 4)
+    code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
+    known, test = split(from_csv(flowers), 0.2, 4)
+    train, watched = split(known, 0.1, 4)
+    path = tmp_path / "run" / "model.safetensors"
+    trained = TrainedModel.load(path)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["held_out_loss"] for line in lines]
+    best = json.loads(lines[losses.index(min(losses))])
+
+    def accuracy(data):
+        return float((trained.predict(data.features).labels == data.labels).double().mean())
+
+    assert code == 0
+    assert best["epoch"] == len(lines) - 3 < 57
+    assert trained.training["data"]["samples"] == len(train) == 108
+    assert accuracy(watched) == pytest.approx(best["held_out_accuracy"])
+    first, second = out.splitlines()
+    assert first.startswith(f"{path}: held-out accuracy {accuracy(test):.4f}, ")
+    assert second.startswith(
+        f"kept epoch {best['epoch']} of {len(lines)}, the best on the tenth of the train"
+    )
+    assert f"loss {min(losses):.4f}, accuracy {accuracy(watched):.4f}" in second
+
+
+def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):
+    words = ("--method", "ensemble", "--set", "size=2", "--epochs", 2, "--patience", 2)
+    code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
+    assert code == 0
+    assert [line.partition(" of ")[0] for line in out.splitlines()[1:]] == [
+        "member 1: kept epoch 2",
+        "member 2: kept epoch 2",
+    ]
+
+
+def test_a_damaged_model_does_not_stop_a_training(run, flowers, rows_model):
+    whole = rows_model.read_bytes()
+    rows_model.write_bytes(whole[:-9])
+    assert run("train", flowers, "--out", rows_model.parent, *FEW)[0] == 0
+    assert rows_model.read_bytes() == whole
+
+
+def test_predict_rows_with_labels_or_without(run, flowers, rows_model, tmp_path):
+    X = load_iris().data
+    np.savez(tmp_path / "some.npz", features=X[:3])
+    (tmp_path / "bare.csv").write_text("a,b,c,d\n" + ",".join(map(str, X[140])) + "\n")
+    code, out, _ = run("predict", rows_model, flowers, tmp_path / "some.npz", tmp_path / "bare.csv", "--json")
+    rows = {row["file"]: row for row in map(json.loads, out.splitlines())}
+    assert code == 0
+    assert len(rows) == 154
+    expected = TrainedModel.load(rows_model).predict(torch.from_numpy(X))
+    names = np.array(["setosa", "versicolor", "virginica"])[expected.labels.numpy()]
+    assert [rows[f"{flowers}:{number}"]["best"] for number in range(1, 151)] == names.tolist()
+    doubt = [rows[f"{flowers}:{number}"]["uncertainty"] for number in range(1, 151)]
+    np.testing.assert_allclose(doubt, expected.uncertainty.numpy(), atol=1e-4)
+    for place, same in (("some.npz:2", 2), ("bare.csv:1", 141)):
+        found, known = rows[f"{tmp_path / place}"], rows[f"{flowers}:{same}"]
+        assert found | {"file": ""} == known | {"file": ""}
+
+
+def test_predict_images_of_an_npz(run, model, photos, tmp_path):
+    pictures = from_folder(photos)
+    np.savez(tmp_path / "p.npz", images=pictures.images[:2, 0].numpy())
+    first = photos / pictures.classes[0] / "0.png"
+    out = run("predict", model, tmp_path / "p.npz", first, "--json")[1]
+    one, two, again = map(json.loads, out.splitlines())
+    assert [one["file"], two["file"]] == [f"{tmp_path / 'p.npz'}:1", f"{tmp_path / 'p.npz'}:2"]
+    assert one | {"file": ""} == again | {"file": ""}
 
 
 def test_predict_in_three_forms(run, model, photos):
@@ -117,13 +256,35 @@ def test_threshold_is_kept_in_the_model(run, model, photos):
     assert TrainedModel.load(model).rule.target_error == 0.2  # a training with nothing left to do keeps it
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_export(run, model, tmp_path):
-    code, out, _ = run("export", model, "--onnx", tmp_path / "m.onnx", "--program", tmp_path / "m.pt2")
+def test_threshold_by_coverage(run, model, photos):
+    code, out, _ = run("threshold", model, "--data", photos, "--coverage", 0.5)
+    rule = TrainedModel.load(model).rule
     assert code == 0
-    assert (tmp_path / "m.onnx").exists()
-    assert (tmp_path / "m.pt2").exists()
-    assert "written" in out
+    assert (rule.target_coverage, rule.held_out_coverage, rule.held_out) == (0.5, 0.5, 120)
+    assert "accepts 50% of held-out inputs" in out
+    answers = [json.loads(line) for line in run("predict", model, photos, "--json")[1].splitlines()]
+    assert sum(row["answer"] != "I do not know" for row in answers) == 60
+
+
+@pytest.mark.parametrize("target", [("--risk", 0.001), ()])
+def test_a_threshold_out_of_reach_leaves_the_file(run, model, photos, target):
+    assert run("threshold", model, "--data", photos, "--coverage", 0.8)[0] == 0
+    before = model.read_bytes()
+    code, out, err = run("threshold", model, "--data", photos, *target)
+    assert (code, out) == (1, "")
+    assert "no threshold promises an error of at most" in err
+    assert err.endswith(f"{model} stays as it was\n")
+    assert len(err.splitlines()) == 1
+    assert model.read_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog):
+    onnx, program = tmp_path / "m.onnx", tmp_path / "m.pt2"
+    code, out, err = run("export", model, "--onnx", onnx, "--program", program)
+    assert (code, out, err) == (0, f"{onnx}: written\n{program}: written\n", "")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert min(onnx.stat().st_size, program.stat().st_size) > 1000
 
 
 @pytest.mark.parametrize(
@@ -132,20 +293,151 @@ def test_export(run, model, tmp_path):
         (("train", "imagenet", "--out", "x"), "there is no data set 'imagenet'"),
         (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of l2, "),
         (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
-        (("predict", "none.safetensors", "x.png"), "there is no file none.safetensors"),
         (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),
+        (("train", "digits", "--out", "x", "--device", "gpu0"), "--device must be one of auto, cpu"),
+        (("train", "digits", "--out", "x", "--schedule", "step"), "schedule must be one of cosine, constant"),
+        (("train", "digits", "--out", "x", "--network", "mlp"), "network mlp does not go with digits"),
+        (("train", "digits", "--out", "x", "--network", '{"filters": [0, 1]}'), "filters must be a whole"),
+        (
+            ("train", "digits", "--out", "x", "--network", '{"num_classes": 9}'),
+            "network must give logits (N, 10)",
+        ),
+        (
+            ("train", "digits", "--out", "x", "--network", '{"in_channels": 3}'),
+            "network takes inputs (3, 28, 28)",
+        ),
+        (("train", "digits", "--out", "x", "--set", "evidense=relu"), "edl has risk, evidence, "),
+        (("train", "EMPTY", "--out", "x"), "needs two or more class folders, got none"),
+        (("train", "one.npz", "--out", "x"), "one.npz needs two or more classes, got ['3']"),
+        (("train", "named.npz", "--out", "x"), "labels must be of two or more classes, got b only"),
+        (("train", "nan.npz", "--out", "x"), "images must be uint8 0..255, got float32 with NaN"),
+        (("train", "two.csv", "--out", "x"), "two has 2 samples, too few to hold 20% of them out"),
+        (("train", "five.csv", "--out", "x", "--patience", "1"), "five has 4 samples, too few to hold 10%"),
         (("export", "MODEL"), "say what to write"),
+        (
+            ("export", "MODEL", "--onnx", "none/m.onnx"),
+            "none/m.onnx can't be written: there is no folder none",
+        ),
+        (("export", "MODEL", "--program", "EMPTY"), "empty can't be written: it is a folder"),
+        (("predict", "none.safetensors", "x.png"), "there is no file none.safetensors"),
         (("predict", "MODEL", "EMPTY"), "holds no picture"),
-        (("predict", "MODEL", "missing.png"), "missing.png"),
+        (("predict", "MODEL", "missing.png"), "there is no file missing.png"),
+        (("predict", "MODEL", "two.csv"), "this model takes pictures, and two.csv holds rows of numbers"),
+        (("predict", "MODEL", "nan.npz"), "nan.npz: images must be uint8 0..255, got float32 with NaN"),
+        (("predict", "MODEL", "large.npz"), "inputs of shape (N, 1, 28, 28), got (2, 1, 32, 32)"),
+        (("predict", "MODEL", "colour.npz"), "inputs of shape (N, 1, 28, 28), got (2, 3, 28, 28)"),
+        (("predict", "MODEL", "none.npz"), "inputs of shape (N, 1, 28, 28), got (0, 1, 28, 28)"),
+        (("predict", "MODEL", "two.csv", "--json", "--csv"), "--json and --csv are two forms of the same"),
         (("evaluate", "MODEL", "--data", "digits"), "classes that the model never saw: 0, 1, 2"),
+        (("evaluate", "MODEL", "--data", "large.npz"), "inputs must be (N, 1, 28, 28), got (2, 1, 32, 32)"),
+        (("evaluate", "MODEL", "--data", "colour.npz"), "inputs must be (N, 1, 28, 28), got (2, 3, 28, 28)"),
+        (("evaluate", "MODEL", "--data", "EMPTY"), "needs two or more class folders, got none"),
+        (("threshold", "MODEL", "--data", "digits"), "classes that the model never saw: 0, 1, 2"),
+        (("threshold", "MODEL", "--data", "digits", "--coverage", "1", "--risk", "1"), "goes without --risk"),
+        (("threshold", "MODEL", "--data", "PHOTOS", "--coverage", "2"), "target_coverage must be a number"),
     ],
 )
-def test_errors_are_one_line(run, model, tmp_path, monkeypatch, words, reason):
+def test_errors_are_one_line(run, model, photos, tmp_path, monkeypatch, words, reason):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    real = {"MODEL": model, "EMPTY": "empty"}
+    bad_files(tmp_path)
+    before = model.read_bytes()
+    real = {"MODEL": model, "EMPTY": "empty", "PHOTOS": photos}
     code, out, err = run(*(real.get(word, word) for word in words))
     assert (code, out) == (1, "")
     assert reason in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "x").exists()
+    assert model.read_bytes() == before
+
+
+def bad_files(folder):
+    (folder / "empty").mkdir()
+    (folder / "two.csv").write_text("a,label\n1,x\n2,y\n")
+    (folder / "five.csv").write_text("a,label\n1,x\n2,y\n3,x\n4,y\n5,x\n")
+    images = np.zeros((2, 28, 28), dtype=np.uint8)
+    np.savez(folder / "one.npz", images=images, labels=[3, 3])
+    np.savez(folder / "named.npz", images=images, labels=[1, 1], classes=["a", "b"])
+    np.savez(folder / "nan.npz", images=np.full((2, 28, 28), np.nan, dtype=np.float32), labels=[0, 1])
+    names = {"labels": [0, 1], "classes": ["zero", "one"]}
+    np.savez(folder / "large.npz", images=np.zeros((2, 32, 32), dtype=np.uint8), **names)
+    np.savez(folder / "colour.npz", images=np.zeros((2, 28, 28, 3), dtype=np.uint8), **names)
+    np.savez(folder / "none.npz", images=images[:0])
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("a.csv", "a.csv must have 4 columns of numbers, got 2 columns"),
+        ("word.csv", "word.csv, line 2, column d: a finite number expected"),
+        ("nan.csv", "a finite number expected that float32 can hold, got 'nan'"),
+        ("nan.npz", "nan.npz: features must be finite, got NaN or infinity"),
+        ("wide.npz", "wide.npz must hold inputs of shape (N, 4), got (2, 5)"),
+        ("bare.npz", "bare.npz must hold images or features, got labels"),
+        ("p.png", "this model takes rows of numbers, from .csv or .npz files, got"),
+    ],
+)
+def test_rows_that_do_not_fit(run, rows_model, tmp_path, file, reason):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "word.csv").write_text("a,b,c,d\n1,2,3,four\n")
+    (tmp_path / "nan.csv").write_text("a,b,c,d,label\n1,2,3,nan,setosa\n")
+    np.savez(tmp_path / "nan.npz", features=np.full((2, 4), np.nan))
+    np.savez(tmp_path / "wide.npz", features=np.zeros((2, 5)))
+    np.savez(tmp_path / "bare.npz", labels=[0])
+    Image.new("L", (4, 4)).save(tmp_path / "p.png")
+    code, out, err = run("predict", rows_model, tmp_path / file)
+    assert (code, out) == (1, "")
+    assert reason in err
+    assert len(err.splitlines()) == 1
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def edited(path):
+    content = path.read_bytes()
+    assert content.count(b"zero") > 0
+    path.write_bytes(content.replace(b"zero", b"nine"))
+
+
+def foreign(path):
+    save_file({"weight": torch.zeros(2)}, path)
+
+
+def pickled(path):
+    path.write_bytes(pickle.dumps({"weight": [1.0, 2.0]}))
+
+
+def with_more_classes(path):
+    """Whole and well-formed, but for the classes: what a program with a mistake in it could write."""
+    tensors, header = read_tensors(path)
+    write_tensors(path, tensors, header | {"classes": [*header["classes"], "three"]})
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (truncated, "is damaged or no safetensors file"),
+        (edited, "is damaged or was edited"),
+        (foreign, "was not written by evidentia"),
+        (pickled, "is damaged or no safetensors file"),
+        (with_more_classes, "does not fit together: 4 classes, but a network for 3"),
+    ],
+)
+def test_model_files_that_are_none(run, model, photos, tmp_path, change, reason):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(model.read_bytes())
+    change(path)
+    before = path.read_bytes()
+    for words in (
+        ("predict", path, photos),
+        ("evaluate", path, "--data", photos),
+        ("threshold", path, "--data", photos),
+        ("export", path, "--onnx", tmp_path / "m.onnx"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (1, "")
+        assert reason in err
+        assert len(err.splitlines()) == 1
+    assert path.read_bytes() == before
+    assert not (tmp_path / "m.onnx").exists()

@@ -7,6 +7,7 @@ from PIL import Image
 from tests.data.made import raw_png
 
 from evidentia.data import Dataset, Table, from_csv, from_folder, from_npz, from_path
+from evidentia.data.own import inputs_from_csv, inputs_from_npz
 from evidentia.errors import DataError, EvidentiaWarning, InputError
 
 
@@ -342,3 +343,56 @@ def test_from_path_refuses_what_would_be_ignored(photos, tmp_path, name, options
     np.savez(tmp_path / "d.npz", features=np.eye(2), labels=[0, 1])
     with pytest.raises(InputError, match=reason):
         from_path(tmp_path / name, **options)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n3,4\n", "a,label,b\n1,x,2\n3,y,4\n", "a,b,kind\n1,2,\n3,4,x\n"])
+def test_inputs_of_a_csv_with_labels_or_without(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert inputs_from_csv(tmp_path / "a.csv", 2).tolist() == [[1, 2], [3, 4]]
+
+
+def test_inputs_of_a_csv_with_one_column(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n3\n")
+    assert inputs_from_csv(tmp_path / "a.csv", 1).tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a,b,c,d\n1,2,3,4\n", "a.csv must have 2 columns of numbers, got 4 columns"),
+        ("a\n1\n", "must have 2 columns of numbers, got 1 columns"),
+        ("a,b\n1,x\n", "a.csv, line 2, column b: a finite number expected"),
+        ("a,b\n1,nan\n", "a finite number expected that float32 can hold, got 'nan'"),
+        ("a,b\n1,2\n3\n", "a.csv, line 3: 2 columns expected, got 1"),
+        ("1,2\n3,4\n", "a.csv needs a header, numbers and one or more rows"),
+        ("a,b\n", "needs a header, numbers and one or more rows"),
+    ],
+)
+def test_inputs_of_a_csv_that_do_not_fit(tmp_path, text, reason):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=reason):
+        inputs_from_csv(tmp_path / "a.csv", 2)
+
+
+def test_inputs_of_an_npz_need_no_labels(tmp_path):
+    images = np.arange(2 * 4 * 5, dtype=np.uint8).reshape(2, 4, 5)
+    np.savez(tmp_path / "i.npz", images=images)
+    np.savez(tmp_path / "f.npz", features=np.eye(3), labels=[0, 0, 0])
+    assert inputs_from_npz(tmp_path / "i.npz").tolist() == images[:, None].tolist()
+    assert inputs_from_npz(tmp_path / "f.npz").tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"labels": [0, 1]}, "a.npz must hold images or features, got labels"),
+        ({"images": np.full((2, 4, 4), np.nan)}, "images must be uint8 0..255, got float64 with NaN"),
+        ({"features": np.full((2, 4), np.nan)}, "features must be finite, got NaN or infinity"),
+        ({"features": np.zeros(4)}, r"features must be \(N, F\), got \(4,\)"),
+        ({"features": np.array(["a"])}, "features must be numbers"),
+    ],
+)
+def test_inputs_of_an_npz_that_do_not_fit(tmp_path, arrays, reason):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DataError, match=reason):
+        inputs_from_npz(tmp_path / "a.npz")

@@ -56,6 +56,13 @@ def test_a_spec_can_be_built_from_other_layers():
     assert made == [(4, 3), (3, 2)]
 
 
+@pytest.mark.parametrize(("padding", "least"), [("valid", 16), ("same", 4)])
+def test_the_least_images_leave_one_feature(padding, least):
+    spec = LeNetSpec(height=least, width=least, padding=padding)
+    assert spec.feature_size == (1, 1)
+    assert spec.build()(torch.zeros(2, 1, least, least)).shape == (2, 10)
+
+
 @pytest.mark.parametrize("spec", [LeNetSpec(num_classes=4, padding="same"), MLPSpec(3, 2, hidden=(8,))])
 def test_there_and_back_through_json(spec):
     assert spec_from_dict(json.loads(json.dumps(spec_to_dict(spec)))) == spec
@@ -64,7 +71,23 @@ def test_there_and_back_through_json(spec):
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: LeNetSpec(height=12, width=12), "12 x 12 are too small for LeNet"),
+        (
+            lambda: LeNetSpec(height=15),
+            "15 x 28 are too small .* valid; at least 16 x 16",
+        ),
+        (lambda: LeNetSpec(width=3, padding="same"), "28 x 3 are too small .* same; at least 4 x 4"),
+        (lambda: LeNetSpec(filters=(20,)), "filters must be two whole numbers"),
+        (lambda: LeNetSpec(filters=(20, 0)), "filters must be a whole number from 1 on, got 0"),
+        (lambda: LeNetSpec(filters=5), "filters must be a list of whole numbers, got 5"),
+        (lambda: LeNetSpec(hidden=0), "hidden must be a whole number from 1 on, got 0"),
+        (lambda: LeNetSpec(hidden=2.5), "hidden must be a whole number from 1 on, got 2.5"),
+        (lambda: LeNetSpec(in_channels=0), "in_channels must be a whole number from 1 on"),
+        (lambda: LeNetSpec(height=-28), "height must be a whole number from 1 on"),
+        (lambda: LeNetSpec(num_classes=True), "num_classes must be a whole number from 1 on, got True"),
+        (lambda: MLPSpec(3, 2, hidden=(8, -1)), "hidden must be a whole number from 1 on, got -1"),
+        (lambda: MLPSpec(3, 2, hidden="64"), "hidden must be a list of whole numbers, got '64'"),
+        (lambda: MLPSpec(0, 2), "in_features must be a whole number from 1 on"),
+        (lambda: MLPSpec(3, 2, dropout="0.1"), "dropout must be .* got '0.1'"),
         (lambda: LeNetSpec(padding="full"), "padding must be valid or same"),
         (lambda: LeNetSpec(dropout=1.0), "dropout must be"),
         (lambda: MLPSpec(3, 2, dropout=-0.1), "dropout must be"),

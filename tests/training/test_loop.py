@@ -2,17 +2,19 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
 import evidentia as ev
 from evidentia.errors import TrainingError
-from evidentia.methods import EDL, L2
+from evidentia.methods import EDL, L2, Ensemble
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
 from evidentia.training import Run, Samples, TrainingSettings, fit
 from evidentia.training.augment import draw_moves, moved
@@ -55,13 +57,8 @@ def test_it_learns(method):
 
 
 def test_images_with_augmentation():
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(64) % 2
-    images = torch.randint(60, (64, 1, 20, 20), generator=generator, dtype=torch.uint8)
-    images[labels == 1, :, 5:15, 5:15] += 150
-    spec = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0)
     _, history = trained(
-        samples=Samples(images, labels), spec=spec, epochs=12, batch_size=16, shift=1, flip=True
+        samples=squares(64), spec=replace(LENET, dropout=0.0), epochs=12, batch_size=16, shift=1, flip=True
     )
     assert history[-1]["accuracy"] > 0.9
 
@@ -188,10 +185,35 @@ def test_augmentation_moves_and_mirrors():
     assert torch.equal(moved(images[some], moves.of(some)), result[some])
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path):
-    settings = {"any": 1}
-    whole, expected = trained(epochs=4, held_out=blobs(seed=1))
-    part = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
+def test_members_differ_and_are_trained_in_turn():
+    method = Ensemble(2)
+    module, history = trained(method, epochs=3, held_out=blobs(seed=1))
+    assert [(row["member"], row["epoch"]) for row in history] == [
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (2, 1),
+        (2, 2),
+        (2, 3),
+    ]
+    first, second = (weights(member) for member in method.members(module))
+    assert not torch.allclose(first, second, atol=0.1)
+
+
+def test_a_device_that_is_not_there():
+    with pytest.raises(ev.InputError, match="device must be auto or one of cpu, cuda, mps, got 'gpu0'"):
+        trained(device="gpu0")
+
+
+LENET = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_a_run_goes_on_where_it_stopped(tmp_path, images):
+    samples, spec = (squares(100), LENET) if images else (blobs(), MLPSpec(5, 3, hidden=(16,), dropout=0.2))
+    held_out = samples.batch(torch.arange(50))
+    whole, expected = trained(samples=samples, spec=spec, held_out=held_out)
+    chosen = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
 
     class StopError(Exception):
         pass
@@ -200,19 +222,17 @@ def test_a_run_goes_on_where_it_stopped(tmp_path):
         if metrics["epoch"] == 2:
             raise StopError
 
-    samples, held_out = blobs(), blobs(seed=1)
-    spec = MLPSpec(5, 3, hidden=(16,), dropout=0.2)
-    torch.manual_seed(0)
-    module = EDL().build(spec)
-    standardize = Standardize.fit(samples.inputs)
+    def go(report, seed):
+        torch.manual_seed(seed)
+        module = EDL().build(spec)
+        standardize, run = Standardize.fit(samples.inputs), Run(tmp_path, {"any": 1})
+        return module, fit(
+            EDL(), module, standardize, samples, chosen, held_out=held_out, run=run, report=report
+        )
+
     with pytest.raises(StopError):
-        fit(
-            EDL(), module, standardize, samples, part,
-            held_out=held_out, run=Run(tmp_path, settings), report=stop_at_two,
-        )  # fmt: skip
-    torch.manual_seed(123)
-    other = EDL().build(spec)
-    history = fit(EDL(), other, standardize, samples, part, held_out=held_out, run=Run(tmp_path, settings))
+        go(stop_at_two, seed=0)
+    other, history = go(None, seed=123)
     assert torch.equal(weights(other), weights(whole))
     assert [m["loss"] for m in history] == [m["loss"] for m in expected]
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
@@ -238,20 +258,25 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
 
 
 KILLED = """
-import sys, torch
+import hashlib, sys, torch
 from tests.training.test_loop import blobs, weights
-from evidentia.methods import EDL
+from evidentia.methods import Ensemble
 from evidentia.nets import MLPSpec, Standardize
 from evidentia.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
-module = EDL().build(MLPSpec(5, 3, hidden=(64,), dropout=0.2))
-samples = blobs(3000)
-settings = TrainingSettings(epochs=12, batch_size=16)
-print("started", flush=True)
-fit(EDL(), module, Standardize.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
-print(weights(module).double().sum().item(), weights(module).sum().item().hex())
+method = Ensemble(2)
+module = method.build(MLPSpec(5, 3, hidden=(64,), dropout=0.2))
+samples = blobs(1500)
+settings = TrainingSettings(epochs=6, batch_size=16)
+fit(method, module, Standardize.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
+print(hashlib.sha256(weights(module).numpy().tobytes()).hexdigest())
 """
+
+
+def epochs_done(folder):
+    metrics = folder / "metrics.jsonl"
+    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
 def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
@@ -262,42 +287,65 @@ def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
 
     with start(tmp_path / "whole") as process:
         expected = process.stdout.read()
-    delays = (0.35, 1.1, 1.9)
-    for delay in delays:
-        with start(tmp_path / "killed") as process:
-            process.stdout.readline()
-            time.sleep(delay)
+    assert len(expected) == 64 + 1
+    killed = tmp_path / "killed"
+    delays = random.Random(1)
+    for least in (1, 4, 8):  # the last in the middle of the second member
+        with start(killed) as process:
+            while epochs_done(killed) < least:
+                assert process.poll() is None
+                time.sleep(0.005)
+            time.sleep(delays.uniform(0, 0.15))
             process.send_signal(signal.SIGKILL)
-    with start(tmp_path / "killed") as process:
+        assert least <= epochs_done(killed) < 12
+    with start(killed) as process:
         assert process.stdout.read() == expected
-    assert expected.startswith("started\n")
 
 
 TWO_PROCESSES = """
 import os, sys, torch
-from tests.training.test_loop import blobs, weights
+from tests.training.test_loop import squares, weights
 from evidentia.methods import EDL
-from evidentia.nets import MLPSpec, Standardize
-from evidentia.training import TrainingSettings, fit
+from evidentia.nets import LeNetSpec, Standardize
+from evidentia.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
-module = EDL().build(MLPSpec(5, 3, hidden=(16,)))
-samples = blobs(257)
-settings = TrainingSettings(epochs=3, batch_size=64)
-history = fit(EDL(), module, Standardize.fit(samples.inputs), samples, settings)
+module = EDL().build(LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0))
+samples = squares(97, weighted=True)
+settings = TrainingSettings(epochs=int(sys.argv[2]), batch_size=32, shift=1, flip=True, schedule="constant")
+run = Run(sys.argv[3], {}) if len(sys.argv) > 3 else None
+reported = []
+standardize = Standardize.fit(samples.inputs)
+history = fit(EDL(), module, standardize, samples, settings, run=run, report=reported.append)
 if os.environ.get("RANK", "0") == "0":
     torch.save({"weights": weights(module), "loss": history[-1]["loss"]}, sys.argv[1])
+else:
+    assert not reported
 """
 
 
+def squares(count, weighted=False):
+    """Images with and without a square in the middle."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % 2
+    images = torch.randint(60, (count, 1, 20, 20), generator=generator, dtype=torch.uint8)
+    images[labels == 1, :, 5:15, 5:15] += 150
+    weight = torch.rand(count, generator=generator) if weighted else None
+    return Samples(images, labels, weight)
+
+
 def test_two_processes_do_what_one_does(tmp_path):
+    """With augmentation and sample weights, also when going on from a checkpoint."""
     script = tmp_path / "train.py"
     script.write_text(TWO_PROCESSES)
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
-    alone, together = tmp_path / "1.pt", tmp_path / "2.pt"
-    subprocess.run([sys.executable, script, alone], check=True, env=environment)
+    alone, together, run = tmp_path / "1.pt", tmp_path / "2.pt", tmp_path / "run"
+    subprocess.run([sys.executable, script, alone, "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*launch, script, together], check=True, env=environment, capture_output=True)
+    for epochs in ("2", "3"):
+        subprocess.run(
+            [*launch, script, together, epochs, run], check=True, env=environment, capture_output=True
+        )
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)

@@ -13,6 +13,7 @@ import typer
 from evidentia import __version__
 from evidentia.cli import data, models
 from evidentia.cli.demo import demo
+from evidentia.cli.methods import methods
 from evidentia.cli.reproduce import ManyNames, reproduce
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
@@ -24,8 +25,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export):
-    app.command()(command)
+for command in (
+    demo,
+    methods,
+    models.train,
+    models.predict,
+    models.evaluate,
+    models.threshold,
+    models.export,
+):
+    app.command(cls=models.Command)(command)
 app.command(cls=ManyNames)(reproduce)
 app.add_typer(data.app, name="data")
 

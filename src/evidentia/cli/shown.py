@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,25 +22,43 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 @contextmanager
-def epochs_shown(epochs: int, *names: str) -> Iterator[Callable[[str, dict[str, float]], None]]:
+def epochs_shown(
+    epochs: int, *names: str, members: int = 1
+) -> Iterator[Callable[[str, dict[str, float]], None]]:
     """A bar for each training with its last figures; nothing where there is no terminal.
 
-    What it gives takes a training's name and the metrics of an epoch.
+    members: how many networks a training trains, so many epochs each. What it gives takes a training's name
+    and the metrics of an epoch.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from evidentia.training.runtime import is_first_process
+
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     last = TextColumn("{task.fields[last]}")
-    with Progress(*columns, last, console=console, disable=not console.is_terminal) as progress:
-        tasks = {name: progress.add_task(name, total=epochs, last="") for name in names}
+    hidden = not (console.is_terminal and is_first_process())
+    with Progress(*columns, last, console=console, disable=hidden) as progress:
+        tasks = {name: progress.add_task(name, total=epochs * members, last="") for name in names}
 
         def report(name: str, metrics: dict[str, float]) -> None:
             figures = "  ".join(f"{key} {metrics[key]:.3f}" for key in ("loss", "accuracy", "uncertainty"))
-            progress.update(tasks[name], completed=metrics["epoch"], last=figures)
+            done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
+            progress.update(tasks[name], completed=done, last=figures)
 
         yield report
+
+
+@contextmanager
+def logs_kept_quiet(up_to: int = logging.WARNING) -> Iterator[None]:
+    """Without what libraries log about themselves; their errors are raised, and shown, all the same."""
+    before = logging.root.manager.disable
+    logging.disable(up_to)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def require_folder(out: Path) -> None:

@@ -173,24 +173,42 @@ def from_npz(path: str | Path) -> Dataset | Table:
     labels, classes = _npz_labels(path.name, arrays["labels"], arrays.get("classes"))
     if "images" in arrays:
         return Dataset(_channels_first(path.name, arrays["images"]), labels, classes, path.stem)
-    if arrays["features"].dtype.kind not in "fiub":
-        raise DataError(f"{path.name}: features must be numbers, got {arrays['features'].dtype}")
-    with np.errstate(over="ignore"):  # what float32 can't hold becomes infinite, which a Table refuses
-        features = torch.from_numpy(arrays["features"].astype(np.float32))
-    return Table(features, labels, classes, path.stem)
+    return Table(_features(path.name, arrays["features"]), labels, classes, path.stem)
 
 
-def _npz_arrays(path: Path) -> dict[str, np.ndarray]:
+def inputs_from_npz(path: str | Path) -> Tensor:
+    """The arrays `images` or `features` of an .npz file alone, as `from_npz` reads them; labels or none."""
+    path = Path(path)
+    arrays = _npz_arrays(path, labelled=False)
+    if "images" in arrays:
+        return _channels_first(path.name, arrays["images"])
+    features = _features(path.name, arrays["features"])
+    if features.ndim != 2:
+        raise DataError(f"{path.name}: features must be (N, F), got {tuple(features.shape)}")
+    if not features.isfinite().all():
+        raise DataError(f"{path.name}: features must be finite, got NaN or infinity")
+    return features
+
+
+def _features(name: str, array: np.ndarray) -> Tensor:
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name}: features must be numbers, got {array.dtype}")
+    with np.errstate(over="ignore"):  # what float32 can't hold becomes infinite, which is refused later
+        return torch.from_numpy(array.astype(np.float32))
+
+
+def _npz_arrays(path: Path, labelled: bool = True) -> dict[str, np.ndarray]:
     """The arrays that are needed, and no other one."""
     try:
         with path.open("rb") as raw:
             file = np.load(raw, allow_pickle=False)
             names = file.files if isinstance(file, np.lib.npyio.NpzFile) else []
             content = next((name for name in ("images", "features") if name in names), None)
-            if "labels" not in names or content is None:
-                found = _listed(names, 12) or "-"
-                raise DataError(f"{path.name} must hold labels and images or features, got {found}")
-            return {name: file[name] for name in (content, "labels", "classes") if name in names}
+            if content is None or (labelled and "labels" not in names):
+                needed = "labels and images or features" if labelled else "images or features"
+                raise DataError(f"{path.name} must hold {needed}, got {_listed(names, 12) or '-'}")
+            wanted = (content, "labels", "classes") if labelled else (content,)
+            return {name: file[name] for name in wanted if name in names}
     except UNREADABLE_NPZ as error:
         reason = error if str(error) else type(error).__name__
         raise DataError(f"{path.name} is not an .npz file of plain arrays: {reason}") from error
@@ -227,7 +245,8 @@ def _text(name: str, value: object) -> object:
 
 def _channels_first(name: str, images: np.ndarray) -> Tensor:
     if images.dtype != np.uint8:
-        raise DataError(f"{name}: images must be uint8 0..255, got {images.dtype}")
+        found = " with NaN" if images.dtype.kind == "f" and np.isnan(images).any() else ""
+        raise DataError(f"{name}: images must be uint8 0..255, got {images.dtype}{found}")
     pixels = torch.from_numpy(images)
     if pixels.ndim == 3:
         return pixels.unsqueeze(1)
@@ -250,8 +269,7 @@ def from_csv(path: str | Path, label: str | None = None) -> Table:
     features = np.empty((len(rows), len(header) - 1), dtype=np.float32)
     labels: list[object] = []
     for index, (line, row) in enumerate(rows):
-        if len(row) != len(header):
-            raise DataError(f"{path.name}, line {line}: {len(header)} columns expected, got {len(row)}")
+        _require_columns(path.name, line, row, header)
         if _is_no_label(row[column]):
             where = f"{path.name}, line {line}, column {header[column]}"
             raise DataError(f"{where}: a label expected, got {row[column]!r}")
@@ -261,7 +279,23 @@ def from_csv(path: str | Path, label: str | None = None) -> Table:
     return Table(torch.from_numpy(features), numbers, classes, path.stem)
 
 
-def _csv_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def inputs_from_csv(path: str | Path, width: int) -> Tensor:
+    """Rows of `width` numbers (N, width), from a .csv file with a header that may have a label column too."""
+    path = Path(path)
+    header, rows = _csv_rows(path, labelled=False)
+    if len(header) not in (width, width + 1):
+        raise DataError(f"{path.name} must have {width} columns of numbers, got {len(header)} columns")
+    label = _label_column(path.name, header, None) if len(header) > width else len(header)
+    features = np.empty((len(rows), width), dtype=np.float32)
+    for index, (line, row) in enumerate(rows):
+        _require_columns(path.name, line, row, header)
+        features[index] = _numbers(
+            path.name, line, row[:label] + row[label + 1 :], header[:label] + header[label + 1 :]
+        )
+    return torch.from_numpy(features)
+
+
+def _csv_rows(path: Path, labelled: bool = True) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header, and each row that is not blank with the number of its line; cells without spaces around."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -271,9 +305,16 @@ def _csv_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise DataError(f"{path.name} can't be read: {error}") from error
     rows = [(line, row) for line, row in rows if any(row)]
     header = rows[0][1] if rows else []
-    if len(header) < 2 or len(rows) < 2 or all(_number(cell) is not None for cell in header):
-        raise DataError(f"{path.name} needs a header, a label column, numbers and one or more rows")
+    least = 2 if labelled else 1
+    if len(header) < least or len(rows) < 2 or all(_number(cell) is not None for cell in header):
+        column = "a label column, " if labelled else ""
+        raise DataError(f"{path.name} needs a header, {column}numbers and one or more rows")
     return header, rows[1:]
+
+
+def _require_columns(name: str, line: int, row: list[str], header: list[str]) -> None:
+    if len(row) != len(header):
+        raise DataError(f"{name}, line {line}: {len(header)} columns expected, got {len(row)}")
 
 
 def _label_column(name: str, header: list[str], label: str | None) -> int:

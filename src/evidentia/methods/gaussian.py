@@ -111,7 +111,8 @@ def drawn_passes(
     """Logits (N, K) of so many draws of the weights, each for the whole batch."""
     for _ in range(samples):
         with drawn_weights(module, generator):
-            yield module(inputs)
+            logits = module(inputs)
+        yield logits
 
 
 def require_bayesian(samples: int, warm_up_epochs: float, initial_sigma: float) -> None:

@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.nn.functional import softplus
 
 from evidentia.core.checks import as_computed
+from evidentia.errors import InputError
 
 Divergence = Callable[[Tensor, Tensor], Tensor]
 
@@ -225,8 +226,11 @@ def drawn_each(means: Tensor, log_sigma: Tensor) -> Tensor:
 
 
 def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:
-    """All of them inside a module, in their order."""
-    return [layer for layer in module.modules() if isinstance(layer, GaussianLayer)]
+    """All of them inside a module, in their order; a module without any is refused."""
+    layers = [layer for layer in module.modules() if isinstance(layer, GaussianLayer)]
+    if not layers:
+        raise InputError("network must have Bayesian layers; let the method build it from a spec")
+    return layers
 
 
 @contextmanager

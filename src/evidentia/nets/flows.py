@@ -8,6 +8,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.functional import logsigmoid
 
 from evidentia.nets.bayesian import (
@@ -36,9 +37,9 @@ class FlowStep(nn.Module):
         super().__init__()
         self.border, self.keeps_first = size // 2, keeps_first
         kept = self.border if keeps_first else size - self.border
-        self.hidden = _linear(kept, hidden, 1 / math.sqrt(max(kept, 1)), 0.0)
-        self.shift = _linear(hidden, size - kept, 0.01, 1.0)
-        self.gate = _linear(hidden, size - kept, 0.01, OPEN_GATE)
+        self.hidden = Affine(kept, hidden, 1 / math.sqrt(max(kept, 1)), 0.0)
+        self.shift = Affine(hidden, size - kept, 0.01, 1.0)
+        self.gate = Affine(hidden, size - kept, 0.01, OPEN_GATE)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """z' (M, D), and how far the gates stand open before the sigmoid (M, about D / 2)."""
@@ -50,12 +51,17 @@ class FlowStep(nn.Module):
         return torch.cat((kept, moved) if self.keeps_first else (moved, kept), 1), opening
 
 
-def _linear(inputs: int, outputs: int, spread: float, bias: float) -> nn.Linear:
-    # A half can be empty, and torch's own start warns of that.
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
-    nn.init.normal_(layer.weight, std=spread)
-    nn.init.constant_(layer.bias, bias)
-    return layer
+class Affine(nn.Module):
+    """A plain dense layer that starts as told; it may have no inputs or no outputs at all."""
+
+    def __init__(self, inputs: int, outputs: int, spread: float, bias: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(spread * torch.randn(outputs, inputs))
+        self.bias = nn.Parameter(torch.full((outputs,), bias))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(M, inputs) to (M, outputs)."""
+        return functional.linear(inputs, self.weight, self.bias)
 
 
 class Flow(nn.Module):

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from torch import nn
 
 from evidentia.errors import InputError
+
+# By the padding, the least height and width that leave one feature after both poolings.
+LEAST_SIDE = {"valid": 16, "same": 4}
 
 
 @dataclass(frozen=True)
@@ -63,13 +66,19 @@ class LeNetSpec:
     dropout: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.padding not in ("valid", "same"):
+        if self.padding not in LEAST_SIDE:
             raise InputError(f"padding must be valid or same, got {self.padding!r}")
-        if min(self.feature_size) < 1:
+        object.__setattr__(self, "filters", _sizes("filters", self.filters))
+        if len(self.filters) != 2:
+            raise InputError(f"filters must be two whole numbers, got {self.filters}")
+        for name in ("in_channels", "height", "width", "num_classes", "hidden"):
+            _require_size(name, getattr(self, name))
+        least = LEAST_SIDE[self.padding]
+        if min(self.height, self.width) < least:
             raise InputError(
-                f"images of {self.height} x {self.width} are too small for LeNet; at least 16 x 16"
+                f"images of {self.height} x {self.width} are too small for LeNet with padding "
+                f"{self.padding}; at least {least} x {least}"
             )
-        object.__setattr__(self, "filters", tuple(self.filters))
         _require_dropout(self.dropout)
 
     @classmethod
@@ -121,7 +130,9 @@ class MLPSpec:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "hidden", _sizes("hidden", self.hidden))
+        for name in ("in_features", "num_classes"):
+            _require_size(name, getattr(self, name))
         _require_dropout(self.dropout)
 
     @property
@@ -157,6 +168,19 @@ def spec_from_dict(data: Mapping[str, Any]) -> LeNetSpec | MLPSpec:
         raise InputError(f"network settings do not fit {kind}: {error}") from error
 
 
-def _require_dropout(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise InputError(f"dropout must be 0 or more and below 1, got {dropout}")
+def _sizes(name: str, values: object) -> tuple[int, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise InputError(f"{name} must be a list of whole numbers, got {values!r}")
+    for value in values:
+        _require_size(name, value)
+    return tuple(values)
+
+
+def _require_size(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} must be a whole number from 1 on, got {value!r}")
+
+
+def _require_dropout(dropout: object) -> None:
+    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise InputError(f"dropout must be 0 or more and below 1, got {dropout!r}")

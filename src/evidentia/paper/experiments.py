@@ -176,6 +176,7 @@ PAPER_LOSS: Settings = {
     "annealing_epochs": 10,
     "weight_decay": 0.005,
 }
+FASTER: Settings = {"learning_rate": 2e-3}  # spreads of weights have far to go from where they start
 PAPER_TRAINING: Settings = {"batch_size": 1000, "epochs": 50, "schedule": "constant"}
 
 # The seven of the paper, EDL also exactly as published, and what is compared with EDL alone.
@@ -265,9 +266,9 @@ PAPER = (
         changes={
             "ensemble": Changes({"size": 5}, training={"epochs": 8}),
             "dropout": Changes(measured={"samples": 50}, attacked={"samples": 10}),
-            "ffgu": Changes(measured={"samples": 50}, attacked={"samples": 10}),
-            "fflu": Changes(measured={"samples": 50}, attacked={"samples": 10}),
-            "mnfg": Changes(measured={"samples": 50}, attacked={"samples": 10}),
+            "ffgu": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
+            "fflu": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
+            "mnfg": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
         },
         measuring=Measuring(attacked=1000, batch=100),
     ),

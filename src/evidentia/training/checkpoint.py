@@ -99,5 +99,11 @@ def unpack_optimizer(tensors: Mapping[str, Tensor], optimizer: torch.optim.Optim
     for name, value in tensors.items():
         index, _, key = name.partition(".")
         state.setdefault(int(index), {})[key] = value
-    if state:
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    if not state:
+        return
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    for weight, held in optimizer.state.items():
+        for key, value in held.items():
+            if value.shape == weight.shape:
+                # The fused step goes through memory in order: it must be the weight's own order.
+                held[key] = torch.empty_like(weight).copy_(value)

@@ -63,27 +63,31 @@ class Totals:
     """Sums over an epoch, kept on the device so that nothing waits for them."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.sums = torch.zeros(3)  # loss, correct, uncertainty
+        self.sums = torch.zeros(5)  # loss, weight; correct, uncertainty, samples
         self.most_evidence: Tensor | None = None
 
-    def add(self, method: Method, loss: Tensor, logits: Tensor, labels: Tensor, counts: bool = True) -> None:
+    def add(self, method: Method, loss: Tensor, logits: Tensor, batch: Batch, counts: bool = True) -> None:
         """One batch; one that does not count adds only what evidence it had."""
         prediction = method.read(logits.detach())
         if counts:
-            correct = (prediction.labels == labels).sum()
-            batch = torch.stack([loss.detach() * len(labels), correct, prediction.uncertainty.sum()])
-            self.count += len(labels)
-            self.sums = self.sums.to(batch.device) + batch
+            samples = loss.new_tensor(len(batch.labels))
+            weight = samples if batch.weights is None else batch.weights.sum()
+            correct = (prediction.labels == batch.labels).sum()
+            found = [loss.detach() * weight, weight, correct, prediction.uncertainty.sum(), samples]
+            self.sums = self.sums.to(loss.device) + torch.stack(found)
         if isinstance(prediction, Opinion):
             most = prediction.evidence.amax(0)
             self.most_evidence = most if self.most_evidence is None else self.most_evidence.maximum(most)
 
     def means(self, fabric: Fabric) -> Metrics:
         """Loss, accuracy and mean uncertainty, over all processes."""
-        sums = torch.cat([self.sums, self.sums.new_tensor([self.count])]).to(fabric.device)
-        loss, correct, uncertainty, count = _reduced(fabric, sums, "sum").tolist()
-        return {"loss": loss / count, "accuracy": correct / count, "uncertainty": uncertainty / count}
+        sums = _reduced(fabric, self.sums.to(fabric.device), "sum").tolist()
+        loss, weight, correct, uncertainty, samples = sums
+        return {
+            "loss": loss / max(weight, TINY),
+            "accuracy": correct / samples,
+            "uncertainty": uncertainty / samples,
+        }
 
     def most(self, fabric: Fabric) -> Tensor | None:
         """The greatest evidence of each class (K,), over all processes; None without evidence."""
@@ -176,7 +180,7 @@ class Loop:
             batch = self._prepared(share.samples)._replace(span=fabric.to_device(span))
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             self._step(loss * share.scale, epoch)
-            totals.add(self.method, loss, logits, batch.labels, share.counts)
+            totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
         warn_of_dead_evidence(totals.most(fabric), number)
@@ -207,7 +211,7 @@ class Loop:
         for index in torch.split(share, 4 * self.settings.batch_size) if len(share) else ():
             batch = self._prepared(samples.batch(index))
             loss, logits = self.method.objective(self._wrapped, batch, end, size)
-            totals.add(self.method, loss, logits, batch.labels)
+            totals.add(self.method, loss, logits, batch)
         return totals.means(self.fabric)
 
     def _step(self, loss: Tensor, epoch: float) -> None:

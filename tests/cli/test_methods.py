@@ -1,0 +1,27 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from evidentia.cli.app import app
+from evidentia.methods import METHODS, make_method
+
+
+def test_the_methods_with_cost_and_paper():
+    result = CliRunner().invoke(app, ["methods", "--json"])
+    assert result.exit_code == 0
+    rows = {row["method"]: row for row in json.loads(result.stdout)}
+    assert list(rows) == list(METHODS) == ["l2", "dropout", "ensemble", "ffgu", "fflu", "mnfg", "edl"]
+    assert rows["edl"]["passes"] == 1
+    assert (rows["ensemble"]["passes"], rows["ensemble"]["trainings"]) == (5, 5)
+    assert "Sensoy" in rows["edl"]["paper"]
+    for name, row in rows.items():
+        assert make_method(name, **row["settings"]) == make_method(name)
+
+
+@pytest.mark.parametrize("columns", ["60", "140"])
+def test_a_table_for_people(columns):
+    result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": columns})
+    assert result.exit_code == 0
+    assert "edl       risk=squared_error, evidence=exp, divergence_weight=by rule" in result.stdout
+    assert "evidentia train DATA --out RUN --method NAME" in result.stdout

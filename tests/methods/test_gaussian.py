@@ -1,0 +1,198 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import evidentia as ev
+from evidentia.data import Table
+from evidentia.methods import FFGU, FFLU, Batch
+from evidentia.model import TrainedModel
+from evidentia.nets import LeNetSpec, MLPSpec
+from evidentia.nets.bayesian import (
+    bayesian_layers,
+    divergence,
+    drawn_weights,
+    log_uniform_divergence,
+    normal_divergence,
+)
+from evidentia.training import TrainingSettings
+
+METHODS = {"ffgu": (FFGU, normal_divergence), "fflu": (FFLU, log_uniform_divergence)}
+SPECS = [MLPSpec(5, 2), LeNetSpec(1, 16, 16, 10, filters=(2, 3), hidden=4)]
+
+
+@pytest.fixture(params=METHODS)
+def kind(request):
+    return METHODS[request.param]
+
+
+def batch_for(spec, count=8):
+    torch.manual_seed(0)
+    return Batch(torch.randn(count, *spec.input_shape), torch.arange(count) % spec.num_classes)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(("epoch", "share"), [(0.0, 0.0), (3.0, 0.3), (20.0, 1.0)])
+def test_the_objective_is_cross_entropy_and_a_share_of_the_divergence(kind, spec, epoch, share):
+    method, prior = kind
+    module, batch = method().build(spec), batch_for(spec)
+    torch.manual_seed(2)
+    loss, logits = method(warm_up_epochs=10).objective(module, batch, epoch, size=500)
+    torch.manual_seed(2)
+    assert torch.equal(logits, module(batch.inputs))
+    expected = cross_entropy(logits, batch.labels) + share * divergence(module, prior) / 500
+    torch.testing.assert_close(loss, expected)
+
+
+def test_without_a_warm_up_the_divergence_counts_from_the_start(kind):
+    method, prior = kind
+    module, batch = method().build(SPECS[0]), batch_for(SPECS[0])
+    loss, logits = method().objective(module, batch, 0.0, size=50)
+    torch.testing.assert_close(loss, cross_entropy(logits, batch.labels) + divergence(module, prior) / 50)
+
+
+def test_held_out_samples_are_measured_without_the_divergence(kind):
+    method, batch = kind[0](), batch_for(SPECS[0])
+    loss, logits = method.objective(method.build(SPECS[0]).eval(), batch, 5.0, size=50)
+    torch.testing.assert_close(loss, cross_entropy(logits, batch.labels))
+
+
+def test_weights_count_like_repetition(kind):
+    method, batch = kind[0](), batch_for(SPECS[0])
+    module = method.build(SPECS[0]).eval()
+    weight = torch.arange(8) % 3
+    weighted, _ = method.objective(module, batch._replace(weights=weight.float()), 4.0, 100)
+    repeated = Batch(*(part.repeat_interleave(weight, 0) for part in batch[:2]))
+    torch.testing.assert_close(weighted, method.objective(module, repeated, 4.0, 100)[0])
+
+
+def test_every_layer_is_bayesian_and_starts_as_told(kind):
+    module = kind[0](initial_sigma=0.03).build(SPECS[1])
+    assert len(bayesian_layers(module)) == 4
+    assert not [layer for layer in module.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    for layer in bayesian_layers(module):
+        assert layer.weight_log_sigma.exp().mean().item() == pytest.approx(0.03)
+
+
+def test_training_is_noisy_and_evaluation_is_not(kind):
+    method, batch = kind[0](initial_sigma=0.3), batch_for(SPECS[0])
+    module = method.build(SPECS[0])
+    one, two = (method.objective(module.train(), batch, 0.0, 10)[1] for _ in range(2))
+    assert not torch.allclose(one, two)
+    one, two = (method.objective(module.eval(), batch, 0.0, 10)[1] for _ in range(2))
+    assert torch.equal(one, two)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("count", [1, 5])
+def test_prediction_is_the_mean_over_drawn_networks(kind, spec, count):
+    method = kind[0](samples=3, initial_sigma=0.3)
+    module, inputs = method.build(spec).eval(), batch_for(spec, count).inputs
+    prediction = method.predict(module, inputs, torch.Generator().manual_seed(5))
+    generator, total = torch.Generator().manual_seed(5), 0
+    for _ in range(3):
+        with drawn_weights(module, generator):
+            total = total + module(inputs).softmax(1)
+    torch.testing.assert_close(prediction.probabilities, total / 3)
+    torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))
+    other = method.predict(module, inputs, torch.Generator().manual_seed(6))
+    assert not torch.allclose(prediction.probabilities, other.probabilities)
+
+
+def test_a_sample_costs_one_forward_pass(kind):
+    method, passes = kind[0](samples=7), []
+    module = method.build(SPECS[0]).eval()
+    module.register_forward_hook(lambda *_: passes.append(1))
+    method.predict(module, batch_for(SPECS[0]).inputs, torch.Generator())
+    assert len(passes) == 7
+
+
+def test_read_is_softmax(kind):
+    logits = torch.randn(3, 4)
+    torch.testing.assert_close(kind[0]().read(logits).probabilities, logits.softmax(1))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_bfloat16_and_float64(kind, spec):
+    method, batch = kind[0](), batch_for(spec)
+    module = method.build(spec)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, logits = method.objective(module, batch, 0.0, 100)
+    assert (loss.dtype, logits.dtype) == (torch.float32, torch.float32)
+    assert loss.isfinite()
+    wide = batch._replace(inputs=batch.inputs.double())
+    loss, logits = method.objective(module.double(), wide, 0.0, 100)
+    assert (loss.dtype, logits.dtype) == (torch.float64, torch.float64)
+    prediction = method.predict(module.eval(), wide.inputs, torch.Generator())
+    assert prediction.probabilities.dtype == torch.float64
+
+
+def blobs(count=300):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(count) % 3
+    centers = torch.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
+    return Table(
+        centers[labels] + torch.randn(count, 2, generator=generator), labels, ("a", "b", "c"), "blobs"
+    )
+
+
+def test_it_learns_saves_and_loads(kind, tmp_path):
+    losses = []
+    settings = TrainingSettings(
+        epochs=25, batch_size=30, learning_rate=5e-3, precision="float32", device="cpu"
+    )
+    data, network = blobs(), MLPSpec(2, 3, hidden=(16,))
+    model = TrainedModel.train(
+        data, kind[0](samples=5), network, settings, report=lambda line: losses.append(line["loss"])
+    )
+    assert losses[-1] < 0.8 * losses[0]
+    predictions = model.predict(data.features, generator=torch.Generator().manual_seed(1))
+    assert (predictions.labels == data.labels).float().mean() > 0.95
+    model.save(tmp_path / "model.safetensors")
+    loaded = TrainedModel.load(tmp_path / "model.safetensors")
+    assert loaded.method == model.method
+    again = loaded.predict(data.features, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(again.probabilities, predictions.probabilities)
+
+
+def test_fflu_leaves_what_does_not_matter_undecided():
+    torch.manual_seed(0)
+    method = FFLU()
+    module = method.build(MLPSpec(2, 2, hidden=()))
+    inputs = torch.randn(256, 2)
+    batch = Batch(inputs, (inputs[:, 0] > 0).long())
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.02)
+    for _ in range(500):
+        optimizer.zero_grad()
+        method.objective(module, batch, 1.0, 256)[0].backward()
+        optimizer.step()
+    (layer,) = bayesian_layers(module)
+    log_ratio = 2 * layer.weight_log_sigma - layer.weight.square().log()
+    useful, useless = log_ratio.detach().amin(0).tolist()
+    assert useful < -2
+    assert useless > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"samples": 0}, "samples must be a whole number from 1 on, got 0"),
+        ({"samples": 2.5}, "samples must be a whole number"),
+        ({"warm_up_epochs": -1}, "warm_up_epochs must be a number from 0 on, got -1"),
+        ({"initial_sigma": 0.0}, "initial_sigma must be above 0 and at most 1, got 0.0"),
+        ({"initial_sigma": math.nan}, "initial_sigma must be above 0"),
+    ],
+)
+def test_what_does_not_fit(kind, settings, reason):
+    with pytest.raises(ev.InputError, match=reason):
+        kind[0](**settings)
+
+
+def test_a_plain_network_is_refused(kind):
+    spec = SPECS[0]
+    with pytest.raises(ev.InputError, match="network must have Bayesian layers"):
+        kind[0]().objective(spec.build(), batch_for(spec), 0.0, 10)
+    with pytest.raises(ev.InputError, match="network must have Bayesian layers"):
+        kind[0]().predict(spec.build(), batch_for(spec).inputs, torch.Generator())
