@@ -13,10 +13,11 @@ from tests.paper.small import DIGITS, PARTS, one
 from evidentia.errors import EvidentiaError, InputError, TrainingError
 from evidentia.paper import engine
 from evidentia.paper.engine import Told, missing, run_all, run_folder, run_one, trained
-from evidentia.paper.experiments import Changes
+from evidentia.paper.experiments import COMPARED, Changes, Line
 from evidentia.paper.results import new_result, read_result, result_path
 
 EPOCHS = 6
+SMALL_NAMES = {line.variant for line in DIGITS.lines}
 
 
 def numbers(path):
@@ -157,8 +158,6 @@ def test_warnings_of_a_training_are_told_once(tmp_path, recwarn):
 
 
 def _with_bias_0(method=None):
-    from evidentia.paper.experiments import Line
-
     training = {"epochs": 1, "batch_size": 512, "learning_rate": 1e-6}
     changes = {"edl-paper-bias-0": Changes(method or {}, training=training)}
     return replace(DIGITS, lines=(Line("edl-paper-bias-0"),), changes=changes)
@@ -168,6 +167,19 @@ def test_settings_that_a_method_does_not_have(copied):
     study = replace(DIGITS, changes={"edl": Changes(measured={"samples": 3})})
     with pytest.raises(InputError, match="settings do not fit the method edl"):
         run_one(one("edl", study=study), copied)
+
+
+@pytest.mark.parametrize("variant", [name for name in COMPARED if name not in SMALL_NAMES])
+def test_every_other_method_is_trained_and_measured_too(copied, variant):
+    method = {"size": 2} if variant == "ensemble" else {}
+    samples = {} if variant == "ensemble" else {"samples": 2}
+    changes = {variant: Changes(method, training={"epochs": 1}, measured=samples)}
+    study = replace(DIGITS, lines=(Line(variant),), changes=changes)
+    result = run_one(one(variant, study=study), copied)
+    assert set(result.parts) == set(PARTS)
+    assert result.numbers("known")["scores"]["accuracy"] > 0.2
+    assert result.numbers("fgsm")["without_gradient"] == 0
+    assert len(result.numbers("training")["loss"]) == method.get("size", 1)
 
 
 def test_all_is_missing_at_first():

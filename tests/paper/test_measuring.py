@@ -125,9 +125,8 @@ def test_transferred_images_need_their_source(folder):
 
 
 def test_only_relu_evidence_loses_gradients(book):
-    shares = {
-        name: book.mean("digits", name, "fgsm", "without_gradient") for name in ("l2", "edl", "edl-paper")
-    }
+    names = ("l2", "edl", "edl-paper")
+    shares = {name: book.mean("digits", name, "fgsm", "without_gradient") for name in names}
     assert shares["l2"] == shares["edl"] == 0
     paper = book.numbers("digits", "edl-paper", "fgsm")[0]
     assert shares["edl-paper"] >= paper["curve"]["rejected"][0]

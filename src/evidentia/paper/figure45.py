@@ -65,13 +65,13 @@ def _paper_panels(book: Book, study: str, name: str, title: str, shown: Sequence
 
 
 def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
-    figure, grid = panels(3, rows=2, tall=2.7, wide=THIRD)
+    figure, grid = panels(3, rows=2, tall=2.9, wide=THIRD)
     _draw_without_gradient(grid[0, 0], book, study)
     places = (
-        (grid[0, 1], TRANSFER, "accuracy", "FGSM images made on L2"),
+        (grid[0, 1], TRANSFER, "accuracy", "FGSM images of L2"),
         (grid[0, 2], PGD, "accuracy", "PGD"),
-        (grid[1, 0], FGSM, "entropy_when_wrong", "FGSM, the wrong answers alone"),
-        (grid[1, 1], TRANSFER, "entropy_when_wrong", "FGSM images made on L2"),
+        (grid[1, 0], FGSM, "entropy_when_wrong", "FGSM"),
+        (grid[1, 1], TRANSFER, "entropy_when_wrong", "FGSM images of L2"),
         (grid[1, 2], PGD, "entropy_when_wrong", "PGD"),
     )
     for axes, part, measure, heading in places:

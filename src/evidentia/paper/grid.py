@@ -66,8 +66,9 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, told: Told | Non
 def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
     """Those with something missing, and before them the trainings that attacks are transferred from."""
     left = {each.name: each for each in experiments if missing(each, _present(folder, each))}
-    needed = [each.source for each in left.values() if TRANSFER in each.parts]
-    first = {each.name: left.pop(each.name, each) for each in needed}
+    first: dict[str, Experiment] = {}
+    for source in [each.source for each in left.values() if TRANSFER in each.parts]:
+        first.setdefault(source.name, left.pop(source.name, source))
     return [*first.values(), *left.values()]
 
 

@@ -110,7 +110,7 @@ def _tables(book: Book) -> list[Table]:
             )
     made.append(
         Table(
-            "losses",
+            "losses-table",
             "The three losses, all else alike",
             "Means over the seeds ± their standard deviation.",
             losses.HEADER,

@@ -1,0 +1,190 @@
+import csv
+import io
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from evidentia.paper import deaths, drawing, figure1, figure2, figure3, figure45, losses, table1
+from evidentia.paper.book import Book, spread
+from evidentia.paper.experiments import COMPARED
+from evidentia.paper.figure45 import over_epsilons
+
+EMPTY = Book("paper", [])
+
+
+def lines(axes):
+    """label -> y of every line that has one."""
+    found = {line.get_label(): np.asarray(line.get_ydata(), float) for line in axes.lines}
+    return {name: values for name, values in found.items() if not name.startswith("_")}
+
+
+def legend_names(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("module", [figure1, figure2, figure3, figure45, losses])
+def test_nothing_is_drawn_of_nothing(module):
+    assert module.draw(EMPTY) == []
+
+
+def test_figure1(book):
+    (drawn,) = figure1.draw(book)
+    tops = drawn.figure.axes[:3]
+    assert [axes.get_title(loc="left") for axes in tops] == ["softmax (L2)", "EDL", "EDL, as in the paper"]
+    edl = book.numbers("digits", "edl", "rotation")[0]
+    np.testing.assert_allclose(lines(tops[1])["uncertainty"], edl["uncertainty"])
+    np.testing.assert_allclose(lines(tops[1])["1"], np.array(edl["probabilities"])[:, 1])
+    assert "uncertainty" not in lines(tops[0])
+    assert legend_names(drawn.figure)[0] == "1"
+    assert len(drawn.rows) == 3 * 19
+    strips = drawn.figure.axes[3:]
+    assert all(axes.images[0].get_array().shape == (28, 280) for axes in strips)
+
+
+def test_figure1_draws_the_one_and_what_is_probable():
+    numbers = {"classes": ["0", "1", "2"], "probabilities": [[0.1, 0.05, 0.85], [0.15, 0.05, 0.8]]}
+    assert figure1.classes_drawn([numbers]) == [1, 2]
+
+
+def test_figure2(book):
+    (drawn,) = figure2.draw(book)
+    above, below = drawn.figure.axes
+    curves = [each["threshold"] for each in book.numbers("digits", "edl", "known")]
+    assert len(curves) == 2
+    kept = 100 * np.mean([curve["coverage"] for curve in curves], axis=0)
+    np.testing.assert_allclose(lines(below)["EDL"], kept)
+    accuracy = [[np.nan if a is None else 100 * a for a in curve["accuracy"]] for curve in curves]
+    np.testing.assert_allclose(lines(above)["EDL"], np.mean(accuracy, axis=0))
+    assert len(above.collections) == len(below.collections) == 1  # the shade of the one with two seeds
+    assert len(drawn.rows) == 3 * 101
+
+
+def test_figure3(book):
+    (drawn,) = figure3.draw(book)
+    (axes,) = drawn.figure.axes
+    assert list(lines(axes)) == ["L2", "Dropout", "EDL", "EDL, as in the paper"]
+    share = np.mean([each["share"]["unknown"] for each in book.numbers("digits", "l2", "strangers")], axis=0)
+    np.testing.assert_allclose(lines(axes)["L2"], share)
+    row = next(row for row in figure3.table(book, "digits") if row[0] == "Dropout")
+    scores = book.numbers("digits", "dropout", "strangers")[0]["scores"]
+    assert row[1] == f"{100 * scores['unknown_median_entropy']:.1f}"
+    assert row[3] == f"{scores['entropy_auroc']:.3f}"
+    missing = next(row for row in figure3.table(book, "digits") if row[0] == "MNFG")
+    assert missing[1:] == ("-",) * 5
+
+
+def test_figure4(book):
+    paper, honest = figure45.draw(book)
+    assert [paper.name, honest.name] == ["figure4", "figure4-honest"]  # no ensemble was measured
+    accuracy, entropy = paper.figure.axes
+    curves = [each["curve"] for each in book.numbers("digits", "edl", "fgsm")]
+    np.testing.assert_allclose(
+        lines(accuracy)["EDL"], 100 * np.mean([curve["accuracy"] for curve in curves], axis=0)
+    )
+    np.testing.assert_allclose(
+        lines(entropy)["EDL"], 100 * np.mean([curve["entropy"] for curve in curves], axis=0)
+    )
+    assert accuracy.get_xlim()[0] == 0
+    transferred = honest.figure.axes[1]
+    own = [each["curve"]["accuracy"] for each in book.numbers("digits", "l2", "fgsm")]
+    np.testing.assert_allclose(lines(transferred)["L2"], 100 * np.mean(own, axis=0))
+    bars = [bar.get_width() for bar in honest.figure.axes[0].patches]
+    assert bars[-1] == pytest.approx(100 * book.numbers("digits", "edl-paper", "fgsm")[0]["without_gradient"])
+    assert {row["attack"] for row in honest.rows} == {"fgsm", "transfer", "pgd"}
+
+
+def test_deep_ensemble_is_left_out_of_the_paper_s_panels_and_shown_in_its_own(book):
+    results = [each for each in book.results if each.variant == "l2"]
+    ensemble = [type(each)(**{**vars(each), "variant": "ensemble"}) for each in results]
+    with_ensemble = Book("quick", [*book.results, *ensemble])
+    drawn = {each.name: each for each in figure45.draw(with_ensemble)}
+    assert list(drawn) == ["figure4", "figure4-ensemble", "figure4-honest"]
+    assert "Deep Ensemble" not in legend_names(drawn["figure4"].figure)
+    assert "Deep Ensemble" in legend_names(drawn["figure4-ensemble"].figure)
+
+
+def test_means_over_epsilon_leave_zero_out(book):
+    curve = book.numbers("digits", "dropout", "fgsm")[0]["curve"]
+    assert over_epsilons(book, "digits", "dropout", "fgsm", "accuracy") == pytest.approx(
+        np.mean(curve["accuracy"][1:])
+    )
+    assert over_epsilons(book, "digits", "mnfg", "fgsm", "accuracy") is None
+    row = next(row for row in figure45.table(book, "digits") if row[0] == "Dropout")
+    assert row[1] == "2"
+    assert len(row) == len(figure45.HEADER)
+
+
+def test_losses(book):
+    (drawn,) = losses.draw(book)
+    assert [label.get_text() for label in drawn.figure.axes[0].get_yticklabels()] == list(
+        losses.LOSSES.values()
+    )
+    assert len(drawn.rows) == 6
+    rows = losses.table(book)
+    assert [row[0] for row in rows] == list(losses.LOSSES.values())
+    values = book.values("digits", "edl-type2", "known", "scores", "accuracy")
+    assert rows[2][1:3] == ("2", spread(values, 2))
+
+
+def test_deaths(book):
+    rows = deaths.table(book)
+    dead = deaths.dead(book, "edl-paper-bias-0")
+    assert rows[1][1:4] == ("1", str(int(dead[0] > 0)), str(dead[0]))
+    assert [row["seed"] for row in deaths.rows(book)] == [0, 0]
+
+
+def test_table1(book):
+    header, rows = table1.header(book), table1.table(book)
+    assert len(rows) == len(COMPARED)
+    assert all(len(row) == len(header) for row in rows)
+    by_name = {row[0]: row for row in rows}
+    values = book.values("digits", "edl", "known", "scores", "accuracy")
+    assert by_name["EDL"][1:3] == ("2", spread(values, 2))
+    assert by_name["FFGU"][1:] == ("0", "-", "-", "99.1", "-", "-", "78")
+    assert "digits, u = 1 is wrong" in header
+    assert {row["method"] for row in table1.rows(book)} >= {"l2", "edl", "edl-type2"}
+
+
+def test_the_published_numbers_are_those_of_the_paper():
+    rows = {row[0]: row for row in table1.table(EMPTY)}
+    printed = {
+        "L2": ("99.4", "76"),
+        "Dropout": ("99.5", "84"),
+        "Deep Ensemble": ("99.3", "79"),
+        "FFGU": ("99.1", "78"),
+        "FFLU": ("99.1", "77"),
+        "MNFG": ("99.3", "84"),
+        "EDL": ("99.3", "83"),
+    }
+    for name, cells in printed.items():
+        assert (rows[name][4], rows[name][7]) == cells
+
+
+@pytest.mark.parametrize(
+    ("values", "text"), [([], "-"), ([0.5], "50.0"), ([0.5, 0.7], "60.0 ± 14.1"), ([0.5, 0.5], "50.0 ± 0.0")]
+)
+def test_spread(values, text):
+    assert spread(values) == text
+
+
+def test_a_figure_is_written_three_times_and_the_same_each_time(book, tmp_path):
+    for name in ("first", "second"):
+        drawing.write_drawn(figure2.draw(book)[0], tmp_path / name)
+    for kind in ("png", "svg", "csv"):
+        first, second = ((tmp_path / name / f"figure2.{kind}").read_bytes() for name in ("first", "second"))
+        assert first == second
+    with Image.open(tmp_path / "first" / "figure2.png") as picture:
+        assert min(picture.size) > 800
+    ET.fromstring((tmp_path / "first" / "figure2.svg").read_text())
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "first" / "figure2.csv").read_text())))
+    assert len(rows) == 3 * 101
+    found = book.numbers("digits", "edl", "known")[1]["threshold"]["coverage"][50]
+    row = next(row for row in rows if (row["method"], row["seed"], row["threshold"]) == ("edl", "1", "0.5"))
+    assert float(row["coverage"]) == found
+
+
+def test_looks_differ_in_colour_and_marker():
+    looks = [drawing.LOOKS[name] for name in COMPARED]
+    assert len({colour for colour, _, _ in looks}) == len({marker for _, _, marker in looks}) == len(COMPARED)

@@ -1,0 +1,57 @@
+"""Run experiments on a Ray cluster of two nodes and kill one of them: python two_nodes.py FOLDER."""
+
+import json
+import sys
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+from tests.paper.small import DIGITS
+
+PARTS = ("known", "fgsm", "transfer")
+
+
+def experiments():
+    """L2 and EDL with two seeds each; EDL needs the L2 of its seed."""
+    chosen = [each for each in DIGITS.experiments() if each.variant.name in ("l2", "edl")]
+    return [replace(each, parts=tuple(part for part in PARTS if part in each.parts)) for each in chosen]
+
+
+def main(folder):
+    """Print the names of the nodes that were left, and how many tasks ran on the node that was killed."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from evidentia.paper.grid import run_on_ray
+
+    cluster = Cluster(
+        initialize_head=True,
+        connect=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": 80_000_000, "include_dashboard": False},
+    )
+    other = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    cluster.wait_for_nodes()
+    killed = []
+
+    def kill():
+        """As soon as two trainings are under way, one of them must be on the other node."""
+        while len(list(folder.glob("checkpoints/*/*/lock"))) < 2:
+            time.sleep(0.02)
+        killed.append(len(list(folder.glob("checkpoints/*/*/model.safetensors"))))
+        cluster.remove_node(other, allow_graceful=False)
+
+    watcher = threading.Thread(target=kill)
+    watcher.start()
+    results = run_on_ray(experiments(), folder)
+    watcher.join(timeout=10)
+    alive = sum(node["Alive"] for node in ray.nodes())
+    ray.shutdown()
+    cluster.shutdown()
+    sys.stdout.write(json.dumps({"alive": alive, "models_when_killed": killed, "results": len(results)}))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main(Path(sys.argv[1]))
