@@ -13,6 +13,7 @@ import typer
 from evidentia import __version__
 from evidentia.cli import data, models
 from evidentia.cli.demo import demo
+from evidentia.cli.serve import serve
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -23,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export):
+for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export, serve):
     app.command()(command)
 app.add_typer(data.app, name="data")
 
