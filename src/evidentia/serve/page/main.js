@@ -1,0 +1,296 @@
+// The page: one picture, two networks, one threshold.
+
+import * as api from "./api.js";
+import { EvidentialCard, SoftmaxCard } from "./answers.js";
+import { Chart } from "./chart.js";
+import { Latest } from "./latest.js";
+import { Pad } from "./pad.js";
+import { paint, toInput, turn } from "./picture.js";
+import { Samples } from "./samples.js";
+import { offer, remark, sorted } from "./served.js";
+import { fitted, fromFile, fromInk } from "./source.js";
+import { Triangle } from "./triangle.js";
+import { ANGLES, Turning } from "./turn.js";
+
+const byId = (id) => document.getElementById(id);
+const PAUSE = 40; // milliseconds in which strokes and slider steps are gathered
+const STRIP = [0, 20, 40, 60, 80, 100, 120, 140, 160, 180];
+
+class Page {
+  constructor() {
+    this.evidential = this.softmax = this.source = this.shown = null;
+    this.threshold = null; // null: the model's own rule
+    this.points = new Map(); // angle -> {name of a model: opinion}
+    this.latest = new Latest(() => this.look(), PAUSE);
+    this.cards = { evidential: new EvidentialCard(), softmax: new SoftmaxCard() };
+    this.charts = { evidential: new Chart(byId("opinion-chart")), softmax: new Chart(byId("softmax-chart")) };
+    this.triangle = new Triangle(byId("density"), byId("corners"));
+    this.pad = new Pad(byId("pad"), () => this.drawn());
+    const groups = { digits: byId("digits"), letters: byId("letters") };
+    this.samples = new Samples(groups, (source) => this.chosen(source));
+    this.turning = new Turning(byId("turn"), (angle) => this.goTo(angle));
+    this.listen();
+  }
+
+  listen() {
+    byId("clear").addEventListener("click", () => this.clear());
+    byId("upload").addEventListener("change", (event) => this.upload(event.target));
+    byId("swap").addEventListener("change", () => this.take(this.source));
+    byId("angle").addEventListener("input", () => {
+      this.turning.stop();
+      this.turned();
+    });
+    byId("threshold").addEventListener("input", () => this.setThreshold(Number(byId("threshold").value)));
+    byId("own").addEventListener("click", () => this.setThreshold(null));
+    byId("again").addEventListener("click", () => this.again());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.render());
+  }
+
+  async start() {
+    await this.attempt(async () => {
+      if (!this.samples.samples.length) await this.samples.load();
+      this.offer(sorted(await api.models()));
+      this.samples.choose(this.samples.named("1"));
+    });
+  }
+
+  offer(served) {
+    byId("remark").textContent = remark(served);
+    byId("remark").hidden = !byId("remark").textContent;
+    for (const kind of ["evidential", "softmax"]) {
+      offer(byId(`${kind}-choice`), served[kind], (model) => this.choose(kind, model));
+      for (const part of document.querySelectorAll(`.for-${kind}`)) part.hidden = !served[kind].length;
+      this[kind] = served[kind][0] ?? null;
+      if (this[kind]) byId(`${kind}-about`).textContent = this[kind].about;
+    }
+    this.setThreshold(null);
+  }
+
+  choose(kind, model) {
+    this[kind] = model;
+    byId(`${kind}-about`).textContent = model.about;
+    if (kind === "evidential") {
+      this.samples.opinions = null;
+      this.setThreshold(null);
+    }
+    this.take(this.source);
+  }
+
+  // Sources -------------------------------------------------------------------------------------
+
+  drawn() {
+    if (!this.source?.drawn) this.samples.press(null);
+    byId("swap-label").hidden = true;
+    this.take(fromInk(this.pad.ink()));
+  }
+
+  chosen(source) {
+    this.pad.clear();
+    byId("swap-label").hidden = true;
+    this.take(source);
+  }
+
+  async upload(input) {
+    const [file] = input.files;
+    input.value = ""; // the same file can be chosen again
+    if (!file) return;
+    try {
+      const source = await fromFile(file);
+      this.pad.clear();
+      this.samples.press(null);
+      byId("swap").checked = false;
+      byId("swap-label").hidden = false;
+      this.take(source);
+    } catch {
+      this.complain(`${file.name} is not a picture that this browser can read.`, false);
+    }
+  }
+
+  clear() {
+    this.pad.clear();
+    this.samples.press(null);
+    byId("swap-label").hidden = true;
+    byId("angle").value = 0;
+    this.take(null);
+  }
+
+  // Another picture: what was seen of the last one goes.
+  take(source) {
+    this.turning.stop();
+    this.source = source;
+    this.points = new Map();
+    this.shown = null;
+    this.strip();
+    this.turned();
+  }
+
+  turned() {
+    byId("degrees").textContent = `${this.angle}°`;
+    if (this.source && this.main) paint(byId("seen"), this.seen(this.main));
+    byId("seen").hidden = !this.source;
+    this.render();
+    return this.source && this.main ? this.latest.ask() : null;
+  }
+
+  get angle() {
+    return Number(byId("angle").value);
+  }
+
+  get main() {
+    return this.evidential ?? this.softmax;
+  }
+
+  seen(model, angle = this.angle) {
+    const swap = Boolean(this.source.uploaded) && byId("swap").checked;
+    return turn(fitted(this.source, model.input_shape, swap), angle);
+  }
+
+  // Asking --------------------------------------------------------------------------------------
+
+  async look() {
+    const { source, angle } = this;
+    if (!source || !this.main) return;
+    await this.attempt(async () => {
+      const [answer] = await this.opinions([angle]);
+      if (source !== this.source) return;
+      this.points.set(angle, answer);
+      this.shown = answer;
+      if (this.evidential && !this.samples.opinions) await this.judgeSamples();
+    });
+    this.render();
+  }
+
+  // Of both models at each angle; models of one shape share a request.
+  async opinions(angles) {
+    const chosen = [this.evidential, this.softmax].filter(Boolean);
+    const shapes = new Map();
+    for (const model of chosen) {
+      const key = model.input_shape.join();
+      shapes.set(key, [...(shapes.get(key) ?? []), model]);
+    }
+    const parts = await Promise.all(
+      [...shapes.values()].map((models) => {
+        const inputs = angles.map((angle) => toInput(this.seen(models[0], angle)));
+        return api.opinions(inputs, models.map(({ name }) => name));
+      }),
+    );
+    const byName = Object.assign({}, ...parts);
+    return angles.map((_, index) => Object.fromEntries(chosen.map(({ name }) => [name, byName[name][index]])));
+  }
+
+  async judgeSamples() {
+    const model = this.evidential;
+    const answer = await api.opinions(this.samples.inputs(model.input_shape), [model.name]);
+    if (model === this.evidential) this.samples.opinions = answer[model.name];
+  }
+
+  // Whether the picture was seen at this angle. Where motion is not wanted, all angles are asked for at once.
+  async goTo(angle) {
+    if (!this.source) return false;
+    const { points } = this;
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      await this.sweep();
+      return false;
+    }
+    byId("angle").value = angle;
+    await this.turned();
+    return points === this.points && points.has(angle);
+  }
+
+  async sweep() {
+    const { points } = this;
+    await this.attempt(async () => {
+      const answers = await this.opinions(ANGLES);
+      answers.forEach((answer, index) => points.set(ANGLES[index], answer));
+    });
+    this.render();
+    this.turning.stop();
+  }
+
+  // Trouble -------------------------------------------------------------------------------------
+
+  async attempt(work) {
+    clearTimeout(this.retry);
+    try {
+      await work();
+      this.complain("");
+    } catch (error) {
+      if (!(error instanceof api.ServiceError)) throw error;
+      const { retryAfter } = error;
+      this.complain(error.message + (retryAfter ? ` It is asked again in ${retryAfter} s.` : ""));
+      if (retryAfter) this.retry = setTimeout(() => this.again(), 1000 * retryAfter);
+    }
+  }
+
+  complain(text, stale = true) {
+    byId("trouble-text").textContent = text;
+    byId("again").hidden = !stale;
+    byId("trouble").hidden = !text;
+    document.body.classList.toggle("stale", Boolean(text) && stale);
+  }
+
+  again() {
+    return this.main ? this.latest.ask() : this.start();
+  }
+
+  // Showing -------------------------------------------------------------------------------------
+
+  setThreshold(value) {
+    this.threshold = value;
+    const own = value === null;
+    if (own) byId("threshold").value = this.mark;
+    byId("threshold-value").textContent = `${this.mark.toFixed(2)}${own ? " (the model's own)" : ""}`;
+    byId("own").disabled = own;
+    this.render();
+  }
+
+  // The threshold as a number from 0 to 1.
+  get mark() {
+    return Math.min(Math.max(this.threshold ?? this.evidential?.threshold ?? 0.5, 0), 1);
+  }
+
+  render() {
+    byId("sample-summary").textContent = this.evidential ? this.samples.judge(this.threshold) : "";
+    for (const kind of ["evidential", "softmax"]) {
+      if (this[kind]) this.renderCard(kind, this[kind]);
+    }
+  }
+
+  renderCard(kind, { name, classes }) {
+    const opinion = this.shown?.[name];
+    const card = this.cards[kind];
+    if (!opinion) card.clear(classes, this.mark);
+    else if (kind === "evidential") card.show(opinion, classes, this.threshold, this.mark);
+    else card.show(opinion, classes, this.mark);
+    if (kind === "evidential") this.renderTriangle(opinion, classes);
+    const points = [...this.points].map(([angle, answer]) => point(angle, answer[name], kind === "evidential"));
+    const threshold = kind === "evidential" ? this.mark : null;
+    this.charts[kind].show({ points, names: classes, angle: this.angle, threshold });
+  }
+
+  renderTriangle(opinion, classes) {
+    byId("triangle").hidden = classes.length < 3;
+    if (!opinion || classes.length < 3) return this.triangle.clear();
+    const corners = this.triangle.show(opinion, classes);
+    const part = ({ name, alpha }) => `${name}: ${alpha < 100 ? alpha.toFixed(1) : Math.round(alpha)}`;
+    byId("alphas").textContent = `alpha ${corners.map(part).join(", ")}`;
+  }
+
+  strip() {
+    const drawn = this.source && this.main;
+    const thumbnails = drawn ? STRIP.map((angle) => this.thumbnail(angle)) : [];
+    byId("strip").replaceChildren(...thumbnails);
+  }
+
+  thumbnail(angle) {
+    const canvas = document.createElement("canvas");
+    paint(canvas, this.seen(this.main, angle));
+    return canvas;
+  }
+}
+
+function point(angle, { probabilities, uncertainty }, evidential) {
+  return evidential ? { angle, probabilities, uncertainty } : { angle, probabilities };
+}
+
+new Page().start();
