@@ -17,10 +17,10 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """body: bytes of one request; bodies: bytes of all requests being read and answered together.
+    """body: bytes of a request; bodies: of all requests that are being read.
 
-    inputs: of one request; pixels: of all its pictures before they are brought to size; waiting: inputs in the
-    queue; batch: inputs that share a forward pass. reading and answering: seconds until the service gives up.
+    inputs: of a request; pixels: of all its pictures, as they come; waiting: inputs in the queue;
+    batch: inputs that share a forward pass. reading and answering: seconds until the service gives up.
     """
 
     body: int = 32 * MEBIBYTE

@@ -31,6 +31,11 @@ class ServedModel:
         return isinstance(self.model.predict(torch.zeros(1, *self.model.input_shape)), Opinion)
 
     @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one input, without the batch axis."""
+        return self.model.input_shape
+
+    @property
     def threshold(self) -> float:
         """The uncertainty from which on the model does not answer."""
         rule = self.model.rule
