@@ -2,8 +2,9 @@
 
 python tools/bundle_models.py [METHOD...]     # these alone; then, as always, look at both
 
-Both are one LeNet with a smaller hidden layer, trained on MNIST as `evidentia train` does it. They are the only
-weights that the project keeps. Ends with 1 where they are too large, too weak, or softmax doubts as much as EDL.
+Both are one LeNet with a smaller hidden layer, trained on MNIST as `evidentia train` does it. They are the
+only weights that the project keeps. Ends with 1 where they are too large or too weak, or softmax doubts too
+much.
 """
 
 import sys
@@ -56,9 +57,7 @@ def main() -> None:
     doubts = {name: doubt(model) for name, model in models.items()}
     ratio = doubts["edl"] / doubts["l2"]
     for name in METHODS:
-        print(
-            f"{name:4s} MNIST accuracy {known[name]:.4f}, mean normalised entropy on notMNIST {doubts[name]:.3f}"
-        )
+        print(f"{name:4s} accuracy on MNIST {known[name]:.4f}, entropy on notMNIST {doubts[name]:.3f}")
     print(f"EDL doubts letters {ratio:.2f} times as much; {size:,} bytes together")
     if size > MOST_BYTES or min(known.values()) < LEAST_ACCURACY or ratio < LEAST_RATIO:
         sys.exit(1)

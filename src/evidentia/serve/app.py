@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from evidentia import __version__
 from evidentia.serve import schemas
@@ -22,14 +22,43 @@ from evidentia.serve.refusals import Refusal
 from evidentia.serve.served import HERE, ServedModel
 from evidentia.serve.service import Service
 
+OPINIONS = "/v1/opinions"
 ABOUT = "Opinions of classifiers that know when they do not know."
 
 
-def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) -> FastAPI:
-    """The application for these models, by name."""
-    limits, metrics = limits or Limits(), Metrics()
-    service = Service(models, limits, metrics)
+class Application:
+    """FastAPI, and beside it the one path that must be quick.
 
+    FastAPI takes longer over a request than a small network over an image. It still documents the path, and
+    answers there when mounted under another application.
+    """
+
+    def __init__(self, models: Mapping[str, ServedModel], limits: Limits) -> None:
+        metrics = Metrics()
+        self._service = Service(models, limits, metrics)
+        self._fastapi = _fastapi(self._service, models, limits, metrics)
+        self._guarded = Guard(self._route, metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI wants it."""
+        await self._guarded(scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == OPINIONS and scope["method"] == "POST":
+            response = await self._service.answer(scope, receive)
+            await response(scope, receive, send)
+        else:
+            await self._fastapi(scope, receive, send)
+
+
+def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) -> Application:
+    """The application for these models, by name."""
+    return Application(models, limits or Limits())
+
+
+def _fastapi(
+    service: Service, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics
+) -> FastAPI:
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -44,7 +73,6 @@ def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) 
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.add_middleware(Guard, metrics=metrics)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_found)
     _add_opinions(app, service, models, limits)
@@ -58,14 +86,14 @@ def _add_opinions(app: FastAPI, service: Service, models: Mapping[str, ServedMod
     described = {"models": [model.describe() for model in models.values()]}
 
     @app.post(
-        "/v1/opinions",
+        OPINIONS,
         response_model=schemas.Opinions,
         responses=schemas.refusals(*schemas.REASONS),
         openapi_extra={"requestBody": schemas.opinions_body(models.values(), limits)},
     )
     async def opinions(request: Request) -> Response:
         """Ask models for their opinions of one or many inputs: pictures as files, or arrays of numbers."""
-        return Response(to_json(await service.opinions(request)), media_type="application/json")
+        return await service.answer(request.scope, request.receive)
 
     @app.get("/v1/models", response_model=schemas.Models)
     async def list_models() -> Response:

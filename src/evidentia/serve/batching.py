@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +65,7 @@ class Batcher:
             raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
         loop, deadline = asyncio.get_running_loop(), time.monotonic() + self._seconds
         jobs = {
-            model: [Job(part, deadline, loop.create_future()) for part in whole.split(self._batch)]
+            model: [Job(part, deadline, loop.create_future()) for part in self._parts(whole)]
             for model, whole in inputs.items()
         }
         for model, parts in jobs.items():
@@ -74,6 +74,9 @@ class Batcher:
         if self._work is None:
             self._work = loop.create_task(self._run())
         return jobs
+
+    def _parts(self, whole: Tensor) -> Sequence[Tensor]:
+        return (whole,) if len(whole) <= self._batch else torch.split(whole, self._batch)
 
     async def close(self) -> None:
         """Finish what waits, then end the thread."""

@@ -24,6 +24,7 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+PATHS = ("/", "/v1/opinions", "/v1/models", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
 GONE = 499  # in the metrics alone: there is nobody left to tell
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,6 @@ class Guard:
 
 
 def _path(scope: Scope) -> str:
-    """The route's path; one name for all else, so that clients can't make ever new counters."""
-    route = scope.get("route")
-    return getattr(route, "path", None) or "other"
+    """A path that there is; one name for all else, so that clients can't make ever new counters."""
+    path: str = scope["path"]
+    return path if path in PATHS else "other"

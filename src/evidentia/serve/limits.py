@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, fields
 
-import anyio
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from evidentia.errors import InputError
 from evidentia.serve.refusals import Refusal
@@ -46,38 +47,53 @@ class Bodies:
         self._held = 0
 
     @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body; its bytes count until the block is left."""
-        self._require_announced(request)
+    async def read(self, announced: int, receive: Receive) -> AsyncIterator[bytes]:
+        """The body; its bytes count until the block is left. announced: by Content-Length, 0 if not."""
+        self._require_room(announced)
         chunks: list[bytes] = []
         try:
-            await self._collect(request, chunks)
-            yield b"".join(chunks)
+            await self._collect(receive, chunks)
+            yield chunks[0] if len(chunks) == 1 else b"".join(chunks)
         finally:
             self._held -= sum(map(len, chunks))
 
-    async def _collect(self, request: Request, chunks: list[bytes]) -> None:
-        taken = 0
-        try:
-            with anyio.fail_after(self._limits.reading):
-                async for chunk in request.stream():
-                    chunks.append(chunk)
-                    taken += len(chunk)
-                    self._held += len(chunk)
-                    self._require_room(taken)
-        except TimeoutError:
-            raise Refusal(408, f"the body took longer than {self._limits.reading:g} s to arrive") from None
-
-    def _require_announced(self, request: Request) -> None:
-        announced = request.headers.get("content-length", "0")
-        if announced.isdecimal() and int(announced) > self._limits.body:
-            raise self._too_large()
+    async def _collect(self, receive: Receive, chunks: list[bytes]) -> None:
+        taken, more = 0, True
+        with _deadline(self._limits.reading):
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                chunk, more = message.get("body", b""), message.get("more_body", False)
+                chunks.append(chunk)
+                taken += len(chunk)
+                self._held += len(chunk)
+                self._require_room(taken)
 
     def _require_room(self, taken: int) -> None:
         if taken > self._limits.body:
-            raise self._too_large()
+            raise Refusal(413, f"the body is too large; at most {self._limits.body / MEBIBYTE:g} MiB")
         if self._held > self._limits.bodies:
             raise Refusal(503, "too many large requests at once; try again", retry_after=1)
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, f"the body is too large; at most {self._limits.body / MEBIBYTE:g} MiB")
+
+@contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """Refuses what takes longer. As asyncio.timeout, which Python 3.10 lacks."""
+    task, late = asyncio.current_task(), False
+    assert task is not None
+
+    def expire() -> None:
+        nonlocal late
+        late = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(seconds, expire)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not late:
+            raise
+        raise Refusal(408, f"the body took longer than {seconds:g} s to arrive") from None
+    finally:
+        timer.cancel()

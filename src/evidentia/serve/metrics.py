@@ -17,6 +17,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._of_path: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "evidentia_requests", "Requests by path and status.", ("path", "status"), registry=self._registry
         )
@@ -45,8 +46,12 @@ class Metrics:
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        self._requests.labels(path, status).inc()
-        self._seconds.labels(path).observe(seconds)
+        counters = self._of_path.get((path, status))
+        if counters is None:
+            counters = self._requests.labels(path, status), self._seconds.labels(path)
+            self._of_path[path, status] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def batch(self, model: str, accepted: Sequence[bool]) -> None:
         """A model gave opinions on a batch."""
@@ -64,5 +69,5 @@ class Metrics:
         if SHARED not in os.environ:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
-        MultiProcessCollector(shared)
+        MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
         return generate_latest(shared)

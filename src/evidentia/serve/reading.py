@@ -27,7 +27,7 @@ Names = tuple[str, ...] | None
 class Numbers:
     """Inputs as numbers (N, ...), and the names of the models asked; None for all."""
 
-    values: NDArray[np.float32]
+    values: NDArray[np.uint8] | NDArray[np.float32]
     models: Names
 
     def shaped(self, shape: Shape) -> Tensor:
@@ -37,7 +37,7 @@ class Numbers:
             values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
         if values.shape[1:] != shape:
             raise Refusal(422, f"inputs must be {_sizes(shape)}, got {_sizes(self.values.shape[1:])}")
-        if len(shape) == 3 and (values.min() < 0 or values.max() > 255):
+        if len(shape) == 3 and values.dtype != np.uint8 and (values.min() < 0 or values.max() > 255):
             raise Refusal(422, f"pixels must be 0 to 255, got {values.min():g} to {values.max():g}")
         return torch.from_numpy(values)
 
@@ -57,7 +57,7 @@ class Pictures:
             pictures = [read_picture(file, shape[0], (shape[1], shape[2])) for file in self.files]
         except DataError as error:
             raise Refusal(422, _one_line(error)) from error
-        return torch.stack(pictures).float()
+        return torch.stack(pictures)
 
 
 def read_json(body: bytes, limits: Limits) -> Numbers:
@@ -82,7 +82,10 @@ def read_json(body: bytes, limits: Limits) -> Numbers:
     return Numbers(_as_array(inputs), tuple(names) or None)
 
 
-def _as_array(inputs: list[Any]) -> NDArray[np.float32]:
+def _as_array(inputs: list[Any]) -> NDArray[np.uint8] | NDArray[np.float32]:
+    pixels = _as_pixels(inputs)
+    if pixels is not None:
+        return pixels
     try:
         values = np.array(inputs)
     except (ValueError, OverflowError) as error:
@@ -94,6 +97,20 @@ def _as_array(inputs: list[Any]) -> NDArray[np.float32]:
     if not np.isfinite(narrow).all():
         raise Refusal(422, "inputs must be finite numbers that float32 can hold")
     return narrow
+
+
+def _as_pixels(inputs: list[Any]) -> NDArray[np.uint8] | None:
+    """Whole numbers 0 to 255 as (N, H, W), the usual case, several times as fast; None for all else."""
+    try:
+        height, width = len(inputs[0]), len(inputs[0][0])
+        flat = b"".join([bytes(row) for picture in inputs for row in picture])
+        if any(len(picture) != height for picture in inputs) or len(flat) != len(inputs) * height * width:
+            return None
+        if any(len(row) != width for picture in inputs for row in picture):
+            return None
+    except (IndexError, TypeError, ValueError):
+        return None
+    return np.frombuffer(bytearray(flat), np.uint8).reshape(len(inputs), height, width)
 
 
 def _has_boolean(value: object) -> bool:

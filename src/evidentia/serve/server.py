@@ -12,11 +12,10 @@ from pathlib import Path
 
 import torch
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
 from evidentia.errors import InputError
-from evidentia.serve.app import create_app
+from evidentia.serve.app import Application, create_app
 from evidentia.serve.metrics import SHARED
 from evidentia.serve.served import load_models
 
@@ -40,13 +39,13 @@ def run(
         Multiprocess(_config(partial(_worker, paths, workers), workers), [listener]).run()
 
 
-def _worker(paths: list[Path], workers: int) -> FastAPI:
+def _worker(paths: list[Path], workers: int) -> Application:
     """The application in one of several processes, which share the cores."""
     torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     return create_app(load_models(paths))
 
 
-def _config(factory: Callable[[], FastAPI], workers: int) -> uvicorn.Config:
+def _config(factory: Callable[[], Application], workers: int) -> uvicorn.Config:
     return uvicorn.Config(
         factory,
         factory=True,

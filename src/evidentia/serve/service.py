@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from starlette.requests import Request
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import Receive, Scope
 from torch import Tensor
 
 from evidentia.serve.batching import Batcher
@@ -39,10 +41,18 @@ class Service:
         """Inputs in the queue."""
         return self._batcher.waiting
 
-    async def opinions(self, request: Request) -> dict[str, Any]:
-        """What each model that is asked says of each input."""
-        async with self._bodies.read(request) as body:
-            asked = await self._read(request.headers.get("content-type", ""), body)
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        """What each model that is asked says of each input, or why it can't."""
+        try:
+            headers = dict(scope["headers"])
+            return Response(to_json(await self._opinions(headers, receive)), media_type="application/json")
+        except Refusal as refusal:
+            return refusal.response()
+
+    async def _opinions(self, headers: dict[bytes, bytes], receive: Receive) -> dict[str, Any]:
+        announced = headers.get(b"content-length", b"")
+        async with self._bodies.read(int(announced) if announced.isdigit() else 0, receive) as body:
+            asked = await self._read(headers.get(b"content-type", b"").decode("latin-1"), body)
             chosen = self._chosen(asked.models)
             inputs: dict[Shape, Tensor] = {}
             for shape in dict.fromkeys(model.input_shape for model in chosen):
