@@ -14,11 +14,12 @@ from torch import nn
 import evidentia as ev
 from evidentia.abstention import AbstentionRule
 from evidentia.data import Dataset, Table, load
-from evidentia.errors import DataError, ModelFileError
+from evidentia.errors import DataError, ModelFileError, TrainingError
 from evidentia.methods import EDL, L2
 from evidentia.model import TrainedModel
 from evidentia.nets import LeNetSpec
 from evidentia.training import TrainingSettings
+from evidentia.training.checkpoint import read_tensors, write_tensors
 
 QUICK = TrainingSettings(epochs=5, batch_size=32, learning_rate=5e-3)
 
@@ -147,34 +148,45 @@ def test_one_class_is_no_classification(digits):
         TrainedModel.train(digits.only(["3"]), settings=QUICK)
 
 
-def edited(path, change):
-    """The file with its header changed."""
-    content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    outer = json.loads(content[8 : 8 + size])
-    header = json.loads(outer["__metadata__"]["evidentia"])
-    change(header)
-    outer["__metadata__"]["evidentia"] = json.dumps(header)
-    head = json.dumps(outer).encode()
-    path.write_bytes(len(head).to_bytes(8, "little") + head + content[8 + size :])
-
-
 CHANGES = {
     "version": (lambda h: h.update(format=99), "has format 99, this version of evidentia reads 1"),
     "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
     "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
+    "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
     "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
-    "missing": (lambda h: h.pop("classes"), "does not fit together: 'classes'"),
+    "inputs": (lambda h: h.update(input_shape=[1, 32, 32]), "but a network for"),
+    "missing": (lambda h: h.pop("classes"), "does not fit together: its header lacks 'classes'"),
     "scale": (lambda h: h["standardize"].update(scale=[0]), "scale must be"),
+    "mean": (lambda h: h["standardize"].update(mean=[float("nan")]), "mean must be finite"),
+    "channels": (
+        lambda h: h["standardize"].update(mean=[0, 0], scale=[1, 1]),
+        "standardize is for 2 channels",
+    ),
+    "training": (lambda h: h.update(training=[1]), "training must be a table, got list"),
+    "text": (lambda h: h.update(method="edl"), "does not fit together"),
 }
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
-def test_a_file_that_was_edited(models, tmp_path, change, reason):
+def test_a_header_that_does_not_fit(models, tmp_path, change, reason):
     path = tmp_path / "m.safetensors"
     models["edl"].save(path)
-    edited(path, change)
+    tensors, header = read_tensors(path)
+    change(header)
+    write_tensors(path, tensors, header)
     with pytest.raises(ModelFileError, match=reason):
+        TrainedModel.load(path)
+
+
+@pytest.mark.parametrize("part", ["weights", "header"])
+def test_one_changed_byte_is_noticed(models, tmp_path, part):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    content = bytearray(path.read_bytes())
+    place = len(content) - 5 if part == "weights" else content.index(b"squared_error") + 3
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="is damaged or was edited"):
         TrainedModel.load(path)
 
 
@@ -196,10 +208,39 @@ def test_files_that_are_something_else(models, tmp_path):
     with pytest.raises(ModelFileError, match="was not written by evidentia"):
         TrainedModel.load(path)
     save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": "[1]"})
+    with pytest.raises(ModelFileError, match="was not written by evidentia"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": '{"header": [1], "sha256": ""}'})
     with pytest.raises(ModelFileError, match="its header is no table"):
         TrainedModel.load(path)
     with pytest.raises(ModelFileError, match="there is no file"):
         TrainedModel.load(tmp_path / "none.safetensors")
+
+
+def test_held_out_classes_in_another_order(digits):
+    backwards = Dataset(digits.images, 9 - digits.labels, tuple("9876543210"), "backwards")
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    results = [
+        TrainedModel.train(digits, None, spec, TrainingSettings(epochs=1), held_out=held_out).training["last"]
+        for held_out in (digits, backwards)
+    ]
+    assert results[0]["held_out_loss"] == results[1]["held_out_loss"]
+
+
+def test_a_run_is_of_its_data(digits, tmp_path):
+    settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
+    TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
+    others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
+    with pytest.raises(TrainingError, match=r"holds another training \(sha256 differ\)"):
+        TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
+
+
+def test_patience_reports_the_best_epoch(digits):
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    settings = TrainingSettings(epochs=3, learning_rate=5e-3, patience=1)
+    model = TrainedModel.train(digits, L2(), spec, settings, held_out=digits)
+    right = (model.predict(digits.images).labels == digits.labels).double().mean().item()
+    assert model.training["best"]["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
 
 
 def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from evidentia.errors import DataError, EvidentiaError, InputError, MissingExtra
 from evidentia.methods import EDL, Method, method_from_dict, method_to_dict
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize, spec_from_dict, spec_to_dict
 from evidentia.training import Run, Samples, TrainingSettings, as_input, fit
-from evidentia.training.checkpoint import read_tensors, write_tensors
+from evidentia.training.checkpoint import digest, read_tensors, write_tensors
 
 FORMAT = 1
 HALF = 0.5
@@ -62,7 +62,7 @@ class TrainedModel:
         method, settings = method or EDL(), settings or TrainingSettings()
         if len(data.classes) < 2:
             raise DataError(f"{data.name} has {len(data.classes)} class; a classifier needs two or more")
-        spec = None if isinstance(network, nn.Module) else network or default_network(data)
+        spec = None if isinstance(network, nn.Module) else network or method.adapt(default_network(data))
         with torch.random.fork_rng():
             torch.manual_seed(settings.seed)
             module = network if isinstance(network, nn.Module) else method.build(spec)  # type: ignore[arg-type]
@@ -75,33 +75,37 @@ class TrainedModel:
             "network": None if spec is None else spec_to_dict(spec),
             "settings": settings.to_dict(),
             "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
+            "sha256": {"train": digest_of(data), "held_out": held_out and digest_of(held_out)},
         }
         history = fit(
             method,
             module,
             standardize,
-            samples_of(data),
+            samples_of(data, data.classes),
             settings,
-            held_out=None if held_out is None else samples_of(held_out),
+            held_out=None if held_out is None else samples_of(held_out, data.classes),
             run=None if run_dir is None else Run(run_dir, description),
             report=report,
         )
-        training = {**description, "epochs": len(history), "last": history[-1]}
+        training = {**description, "epochs": len(history), "last": history[-1], "history": history}
+        if settings.patience is not None:
+            training["best"] = min(history, key=lambda metrics: metrics["held_out_loss"])
         shape = tuple(raw_inputs(data).shape[1:])
         return cls(module, method, data.classes, standardize, shape, spec, None, training)
 
     def labels_of(self, data: Dataset | Table) -> Tensor:
         """The labels of a data set (N,) as this model counts its classes."""
-        unknown = [name for name in data.classes if name not in self.classes]
-        if unknown:
-            raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
-        return torch.tensor([self.classes.index(name) for name in data.classes])[data.labels]
+        return labels_among(self.classes, data)
 
     def predict(
         self, inputs: Tensor, *, batch_size: int = 1024, generator: torch.Generator | None = None
     ) -> Predictive:
-        """The prediction for raw inputs (N, ...) of the shape it was trained on, in batches."""
+        """The prediction for raw inputs (N, ...) of the shape it was trained on, in batches.
+
+        generator: for methods that draw; without one they draw the same every time.
+        """
         self._require_inputs(inputs)
+        generator = generator or torch.Generator().manual_seed(0)
         like = next(self.module.parameters())
         self.module.eval()
         with torch.inference_mode():
@@ -151,7 +155,9 @@ class TrainedModel:
             kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
             model.module.to(kinds.pop() if len(kinds) == 1 else None)
             model.module.load_state_dict(tensors)
-        except (EvidentiaError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except KeyError as error:
+            raise ModelFileError(f"{path} does not fit together: its header lacks {error}") from error
+        except (EvidentiaError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = " ".join(str(error).split())
             raise ModelFileError(f"{path} does not fit together: {reason}") from error
         model.module.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
@@ -162,6 +168,8 @@ class TrainedModel:
         network = None if header["network"] is None else spec_from_dict(header["network"])
         method = method_from_dict(header["method"])
         classes = tuple(str(one) for one in header["classes"])
+        if len(set(classes)) != len(classes):
+            raise InputError("two classes have the same name")
         if network is not None and network.num_classes != len(classes):
             raise InputError(f"{len(classes)} classes, but a network for {network.num_classes}")
         if module is None:
@@ -171,6 +179,12 @@ class TrainedModel:
         rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
         standardize = Standardize(**header["standardize"])
         shape = tuple(int(size) for size in header["input_shape"])
+        if network is not None and network.input_shape != shape:
+            raise InputError(f"inputs {shape}, but a network for {network.input_shape}")
+        if len(standardize.mean) != shape[0]:
+            raise InputError(f"standardize is for {len(standardize.mean)} channels, inputs have {shape[0]}")
+        if not isinstance(header["training"], dict):
+            raise InputError(f"training must be a table, got {type(header['training']).__name__}")
         return cls(module, method, classes, standardize, shape, network, rule, header["training"])
 
     def export_program(self, path: str | Path) -> None:
@@ -197,8 +211,13 @@ class TrainedModel:
         return _Exported(self.module, self.method, self.standardize)
 
     def _exported(self) -> torch.export.ExportedProgram:
+        if self.method.draws:
+            raise InputError(
+                f"{self.method.name} draws at random in every prediction, which an exported program can't; "
+                "export a model of a method that does not draw, such as edl, l2 or ensemble"
+            )
         batch = torch.export.Dim("batch")
-        example = torch.zeros(2, *self.input_shape)
+        example = torch.zeros(2, *self.input_shape, device=next(self.module.parameters()).device)
         with torch.no_grad():
             return torch.export.export(self._export_module().eval(), (example,), dynamic_shapes=({0: batch},))
 
@@ -221,9 +240,22 @@ def raw_inputs(data: Dataset | Table) -> Tensor:
     return data.images if isinstance(data, Dataset) else data.features
 
 
-def samples_of(data: Dataset | Table) -> Samples:
-    """For the training loop."""
-    return Samples(raw_inputs(data), data.labels)
+def samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:
+    """For the training loop, with labels that count these classes."""
+    return Samples(raw_inputs(data), labels_among(classes, data))
+
+
+def labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
+    """The labels of a data set (N,) as places among these classes."""
+    unknown = [name for name in data.classes if name not in classes]
+    if unknown:
+        raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
+    return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
+
+
+def digest_of(data: Dataset | Table) -> str:
+    """What tells a data set from any other."""
+    return digest({"inputs": raw_inputs(data), "labels": data.labels})
 
 
 def default_network(data: Dataset | Table) -> LeNetSpec | MLPSpec:
@@ -274,5 +306,6 @@ class _Exported(nn.Module):
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
         dtype = next(self.module.parameters()).dtype
-        prediction = self.method.predict(self.module, self.standardize(inputs).to(dtype), None)
+        unused = torch.Generator()  # what is exported does not draw
+        prediction = self.method.predict(self.module, self.standardize(inputs).to(dtype), unused)
         return tuple(getattr(prediction, name) for name in self.names)

@@ -22,12 +22,18 @@ PUBLIC = [
     "entropy_cdf",
     "excess_area",
     "expected_calibration_error",
+    "fgsm",
+    "loss_gradient",
     "measures",
+    "narrowest",
     "negative_log_likelihood",
+    "pgd",
+    "probabilities_of",
     "reliability",
     "risk_coverage",
     "rotate",
     "summary",
+    "without_gradient",
 ]
 
 

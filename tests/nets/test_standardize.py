@@ -5,21 +5,38 @@ from evidentia.errors import InputError
 from evidentia.nets import Standardize
 
 
-@pytest.mark.parametrize("shape", [(5000, 3), (4500, 2, 3, 4)])
-def test_mean_zero_and_scale_one_for_each_channel(shape):
-    inputs = torch.randn(*shape, dtype=torch.float64) * 7 + 3
+def test_mean_zero_and_scale_one_for_each_column():
+    inputs = torch.randn(5000, 3, dtype=torch.float64) * 7 + 3
     out = Standardize.fit(inputs)(inputs)
-    axes = [axis for axis in range(len(shape)) if axis != 1]
-    torch.testing.assert_close(out.mean(axes), torch.zeros(shape[1], dtype=torch.float64), rtol=0, atol=1e-12)
-    torch.testing.assert_close(out.std(axes, correction=0), torch.ones(shape[1], dtype=torch.float64))
+    torch.testing.assert_close(out.mean(0), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(out.std(0, correction=0), torch.ones(3, dtype=torch.float64))
 
 
-def test_bytes_become_float32():
-    images = torch.randint(256, (10, 1, 4, 4), dtype=torch.uint8)
+def test_bytes_keep_their_zero_and_reach_one():
+    images = torch.randint(256, (10, 3, 4, 4), dtype=torch.uint8)
     fitted = Standardize.fit(images)
+    assert fitted == Standardize((0.0,) * 3, (255.0,) * 3)
     assert fitted(images).dtype == torch.float32
-    assert fitted.mean[0] == pytest.approx(images.double().mean().item())
+    torch.testing.assert_close(fitted(images), images.float() / 255)
     assert fitted(images.double()).dtype == torch.float64
+
+
+def test_images_of_other_numbers_get_the_same_range():
+    images = torch.randn(10, 2, 4, 4)
+    assert Standardize.fit(images)(images).abs().max().item() == pytest.approx(1.0)
+    assert Standardize.fit(torch.zeros(2, 1, 4, 4)).scale == (1.0,)
+
+
+def test_the_span_is_that_of_the_standardised_inputs():
+    rows = torch.tensor([[1.0, -2.0], [4.0, 6.0], [2.0, 0.0]])
+    fitted = Standardize.fit(rows)
+    out = fitted(rows)
+    torch.testing.assert_close(fitted.span(rows), out.amax(0) - out.amin(0))
+    images = torch.randint(256, (10, 3, 4, 4), dtype=torch.uint8)
+    out = Standardize.fit(images)(images)
+    torch.testing.assert_close(
+        Standardize.fit(images).span(images), out.amax((0, 2, 3)) - out.amin((0, 2, 3))
+    )
 
 
 def test_a_weight_counts_like_repetition():
@@ -40,3 +57,8 @@ def test_what_never_changes_is_left_alone():
 def test_scales_that_can_not_be(scale):
     with pytest.raises(InputError, match="scale must be one positive number for each mean"):
         Standardize((0.0,), scale)
+
+
+def test_a_mean_that_can_not_be():
+    with pytest.raises(InputError, match="mean must be finite"):
+        Standardize((float("nan"),), (1.0,))

@@ -15,7 +15,7 @@ from evidentia.errors import TrainingError
 from evidentia.methods import EDL, L2
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
 from evidentia.training import Run, Samples, TrainingSettings, fit
-from evidentia.training.augment import augment
+from evidentia.training.augment import draw_moves, moved
 from evidentia.training.loop import rate_at
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
@@ -175,12 +175,17 @@ def test_settings_that_can_not_be(bad):
 def test_augmentation_moves_and_mirrors():
     images = torch.zeros(200, 1, 7, 7, dtype=torch.uint8)
     images[:, :, 3, 2] = 9
-    moved = augment(images, shift=2, flip=True, generator=torch.Generator().manual_seed(0))
-    assert moved.shape == images.shape
-    assert (moved.sum((1, 2, 3)) == 9).all()
-    _, _, rows, columns = moved.nonzero().unbind(1)
+    moves = draw_moves(200, shift=2, flip=True, generator=torch.Generator().manual_seed(0))
+    result = moved(images, moves)
+    assert result.shape == images.shape
+    assert (result.sum((1, 2, 3)) == 9).all()
+    _, _, rows, columns = result.nonzero().unbind(1)
+    assert torch.equal(rows, 3 + moves.down)
+    assert torch.equal(columns, torch.where(moves.mirrored, 6 - (2 + moves.right), 2 + moves.right))
     assert set(rows.tolist()) == {1, 2, 3, 4, 5}
     assert set(columns.tolist()) == {0, 1, 2, 3, 4, 5, 6}
+    some = torch.tensor([7, 3])
+    assert torch.equal(moved(images[some], moves.of(some)), result[some])
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path):

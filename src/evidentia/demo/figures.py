@@ -1,11 +1,9 @@
-"""The charts of the report, in one style, as SVG that takes its colours from the page it stands in."""
+"""The charts of the report."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -16,49 +14,14 @@ from torch import Tensor
 from evidentia.core.predictive import Predictive
 from evidentia.demo.run import ANGLES, Measured, Outcome
 from evidentia.evaluation import accuracy_against_threshold, entropy_cdf
+from evidentia.plots import INK, PALETTE, STYLE, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito: told apart with any kind of colour vision. The names are those of the page's variables.
-PALETTE = {
-    "blue": "#0072b2",
-    "vermillion": "#d55e00",
-    "green": "#009e73",
-    "purple": "#cc79a7",
-    "orange": "#e69f00",
-    "sky": "#56b4e9",
-    "ink": "#1b1f24",
-    "muted": "#5c6670",
-    "grid": "#d8dde2",
-}
-EVIDENTIAL, SOFTMAX, INK = PALETTE["blue"], PALETTE["vermillion"], PALETTE["ink"]
+EVIDENTIAL, SOFTMAX = PALETTE["blue"], PALETTE["vermillion"]
 LINES = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"
-STYLE: Any = {
-    "font.size": 12,
-    "axes.labelsize": 12,
-    "axes.edgecolor": PALETTE["muted"],
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": PALETTE["grid"],
-    "grid.linewidth": 0.8,
-    "legend.frameon": False,
-    "legend.fontsize": 11,
-    "legend.labelcolor": INK,
-    "lines.linewidth": 2.2,
-    "lines.markersize": 5.5,
-    "text.color": INK,
-    "xtick.color": PALETTE["muted"],
-    "ytick.color": PALETTE["muted"],
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "evidentia",
-}
 WIDTH = 5.2  # inches: at a telephone's 345 pixels the font is still above 10
 LEFT, RIGHT, BELOW, TALL = 0.75, 0.16, 0.62, 2.6
 TITLE, LEGEND_ROW = 0.38, 0.24
@@ -136,21 +99,6 @@ def share_figure(outcome: Outcome) -> Figure:
     axes.set(xlabel="uncertainty allowed", ylabel="kept, %", xlim=(0, 1), ylim=(0, 101))
     _head(figure, axes, "How many are kept", columns=2)
     return figure
-
-
-def svg(figure: Figure, name: str) -> str:
-    """A figure as an SVG element: names of its own, colours from the page, nothing from outside."""
-    file = StringIO()
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    text = re.sub(r"<metadata>.*?</metadata>", "", file.getvalue(), flags=re.DOTALL)
-    box = re.search(r'<svg[^>]*?(viewBox="[^"]*")[^>]*>(.*)', text, flags=re.DOTALL)
-    assert box is not None
-    text = f'<svg {box[1]} aria-hidden="true">{box[2]}'
-    for before in ('id="', "url(#", 'href="#'):
-        text = text.replace(before, f"{before}{name}-")
-    for variable, colour in PALETTE.items():
-        text = text.replace(colour, f"var(--{variable}, {colour})")
-    return text
 
 
 def _panel(legend_rows: int = 1, gap: float = 0.0) -> tuple[Figure, Axes]:

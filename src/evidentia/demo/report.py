@@ -12,9 +12,10 @@ from torch import Tensor
 
 from evidentia.core.opinion import Opinion
 from evidentia.data import Dataset
-from evidentia.demo.figures import PALETTE, charts
+from evidentia.demo.figures import charts
 from evidentia.demo.run import Outcome
 from evidentia.errors import DataError
+from evidentia.plots import PALETTE
 from evidentia.training.checkpoint import write_bytes_safely
 
 TEMPLATE = "report.html.j2"

@@ -1,8 +1,9 @@
-"""How good predictions are: calibration, selective prediction, strangers, rotation. Pure functions.
+"""How good predictions are: calibration, selective prediction, strangers, rotation, attacks. Pure functions.
 
 scikit-learn is loaded by the first function that needs it, not by this import.
 """
 
+from evidentia.evaluation.attacks import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
 from evidentia.evaluation.calibration import (
     Reliability,
     accuracy,
@@ -20,7 +21,7 @@ from evidentia.evaluation.detection import (
     entropy_cdf,
     measures,
 )
-from evidentia.evaluation.rotation import rotate
+from evidentia.evaluation.rotation import narrowest, rotate
 from evidentia.evaluation.selective import (
     RiskCoverage,
     ThresholdCurve,
@@ -48,10 +49,16 @@ __all__ = [
     "entropy_cdf",
     "excess_area",
     "expected_calibration_error",
+    "fgsm",
+    "loss_gradient",
     "measures",
+    "narrowest",
     "negative_log_likelihood",
+    "pgd",
+    "probabilities_of",
     "reliability",
     "risk_coverage",
     "rotate",
     "summary",
+    "without_gradient",
 ]

@@ -24,6 +24,13 @@ def rotate(images: Tensor, degrees: Sequence[float]) -> Tensor:
     return torch.stack([_turned(planes, angle).view(images.shape) for angle in _angles(degrees)])
 
 
+def narrowest(images: Tensor) -> Tensor:
+    """Of images (N, C, H, W), the one whose ink covers the fewest columns, the first of them, (C, H, W)."""
+    _check(images)
+    columns = (images > 0).any(dim=2).sum(dim=(1, 2))
+    return images[int(columns.argmin())]
+
+
 def _turned(planes: Tensor, degrees: float) -> Tensor:
     """All planes (1, M, H, W) by one angle: the pixel at (x, y), y down, is taken from (cx - sy, sx + cy)."""
     height, width = planes.shape[-2:]

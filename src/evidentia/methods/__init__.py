@@ -6,11 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from evidentia.errors import InputError
+from evidentia.methods.dropout import Dropout
+from evidentia.methods.ensemble import Ensemble
 from evidentia.methods.evidential import EDL
+from evidentia.methods.flow import MNFG
+from evidentia.methods.gaussian import FFGU, FFLU
 from evidentia.methods.l2 import L2
 from evidentia.methods.protocol import Batch, Method, method_to_dict
 
-METHODS: dict[str, type[Any]] = {method.name: method for method in (L2, EDL)}
+METHODS: dict[str, type[Any]] = {
+    method.name: method for method in (L2, Dropout, Ensemble, FFGU, FFLU, MNFG, EDL)
+}
 
 
 def make_method(name: str, **settings: Any) -> Method:
@@ -30,4 +36,18 @@ def method_from_dict(data: Mapping[str, Any]) -> Method:
     return make_method(str(settings.pop("name", None)), **settings)
 
 
-__all__ = ["EDL", "L2", "METHODS", "Batch", "Method", "make_method", "method_from_dict", "method_to_dict"]
+__all__ = [
+    "EDL",
+    "FFGU",
+    "FFLU",
+    "L2",
+    "METHODS",
+    "MNFG",
+    "Batch",
+    "Dropout",
+    "Ensemble",
+    "Method",
+    "make_method",
+    "method_from_dict",
+    "method_to_dict",
+]

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
+from torch.nn import init
 
 from evidentia.core.opinion import Opinion
+from evidentia.errors import InputError
 from evidentia.losses import EvidentialLoss
-from evidentia.methods.l2 import weight_penalty
-from evidentia.methods.protocol import Batch, mean_loss
+from evidentia.methods.protocol import Batch, Method, mean_loss
+from evidentia.methods.softmax import require_decay, weight_penalty
 from evidentia.nets import NetworkSpec
 
 
 @dataclass(frozen=True)
-class EDL:
+class EDL(Method):
     """risk, evidence, divergence_weight, annealing_epochs: as EvidentialLoss; weight_decay: as L2.
 
     divergence_weight None: the library's rule, 1 for up to ten classes and (10 / K)^2 beyond.
+    output_bias: where the biases of the last layer start; above 0 it keeps ReLU evidence alive.
     """
 
     name: ClassVar[str] = "edl"
-    about: ClassVar[str] = "evidential: belief for each class and uncertainty, one forward pass"
+    about: ClassVar[str] = "evidential: belief for every class and uncertainty from one pass"
+    paper: ClassVar[str] = (
+        "Sensoy et al. 2018, Evidential Deep Learning to Quantify Classification Uncertainty"
+    )
     risk: str = "squared_error"
     evidence: str = "exp"
     divergence_weight: float | None = None
     annealing_epochs: float = 10
     weight_decay: float = 0.0
+    output_bias: float = 0.0
 
     def __post_init__(self) -> None:
+        require_decay(self.weight_decay)
+        if not math.isfinite(self.output_bias):
+            raise InputError(f"output_bias must be a finite number, got {self.output_bias!r}")
         self.loss_for(2)  # bad settings show here, not in the middle of a training
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """The network as it is: its outputs are read as evidence."""
-        return network.build()
+        module = network.build()
+        if self.output_bias:
+            init.constant_(
+                [layer for layer in module.modules() if isinstance(layer, nn.Linear)][-1].bias,
+                self.output_bias,
+            )
+        return module
 
     def loss_for(self, num_classes: int, reduction: str = "mean") -> EvidentialLoss:
         """The loss for so many classes."""
@@ -57,10 +73,6 @@ class EDL:
     def read(self, logits: Tensor) -> Opinion:
         """Evidence."""
         return Opinion.from_logits(logits, self.evidence)
-
-    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator | None) -> Opinion:
-        """One forward pass."""
-        return self.read(module(inputs))
 
 
 def default_divergence_weight(num_classes: int) -> float:

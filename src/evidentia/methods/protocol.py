@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
@@ -12,31 +11,57 @@ from torch import Tensor, nn
 from evidentia.core.predictive import Predictive
 from evidentia.nets import NetworkSpec
 
-Forward = Callable[[Tensor], Tensor]
-
 
 class Batch(NamedTuple):
-    """Inputs (N, ...) as the network takes them, labels (N,), and a weight for each sample (N,) or None."""
+    """Inputs (N, C, ...) as the network takes them, labels (N,), a weight for each sample (N,) or None.
+
+    span: from the least to the greatest training input along axis 1, (C,), as the network takes it.
+    """
 
     inputs: Tensor
     labels: Tensor
     weights: Tensor | None = None
+    span: Tensor | None = None
 
 
 class Method(Protocol):
-    """A frozen dataclass of settings with these functions."""
+    """A frozen dataclass of settings with these functions; those with a body are what most methods do.
+
+    about: one line for people. paper: where it comes from. draws: whether a prediction draws at random.
+    """
 
     name: ClassVar[str]
     about: ClassVar[str]
+    paper: ClassVar[str]
+    draws: ClassVar[bool] = False
+
+    @property
+    def passes(self) -> int:
+        """Forward passes that a prediction costs."""
+        return 1
+
+    @property
+    def trainings(self) -> int:
+        """Networks that are trained, one after the other."""
+        return 1
+
+    def adapt(self, network: Any) -> Any:
+        """The network spec as this method likes it, where the user has chosen none."""
+        return network
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """A new network for this method."""
-        ...
+        return network.build()
+
+    def members(self, module: nn.Module) -> list[nn.Module]:
+        """The parts of a built network that are trained one after the other, each with its own optimiser."""
+        return [module]
 
     def objective(self, module: nn.Module, batch: Batch, epoch: float, size: int) -> tuple[Tensor, Tensor]:
-        """The loss of a batch (), and the logits (N, K) it came from.
+        """The loss of a batch (), and the logits (N, K) it came from; module is one of the members.
 
         epoch: how far the training is, fractions included; size: of the whole training set.
+        In evaluation mode it is the loss of held-out samples: nothing is drawn, no gradient is needed.
         """
         ...
 
@@ -44,9 +69,9 @@ class Method(Protocol):
         """What logits (N, K) of one forward pass say."""
         ...
 
-    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator | None) -> Predictive:
+    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Predictive:
         """The prediction for inputs (N, ...); the module is in evaluation mode."""
-        ...
+        return self.read(module(inputs))
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:

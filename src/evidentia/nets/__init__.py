@@ -2,7 +2,7 @@
 
 from evidentia.nets.convert import from_softmax
 from evidentia.nets.specs import Layers, LeNetSpec, MLPSpec, NetworkSpec, spec_from_dict, spec_to_dict
-from evidentia.nets.standardize import Standardize
+from evidentia.nets.standardize import Standardize, span_of
 
 __all__ = [
     "Layers",
@@ -11,6 +11,7 @@ __all__ = [
     "NetworkSpec",
     "Standardize",
     "from_softmax",
+    "span_of",
     "spec_from_dict",
     "spec_to_dict",
 ]

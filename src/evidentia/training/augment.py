@@ -1,23 +1,46 @@
-"""Simple augmentation of a batch of images: shift and flip."""
+"""Simple augmentation of a batch of images: shift and flip, drawn apart from being applied.
+
+Processes that share a batch draw the same moves for all of it, and each applies those of its own images.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 
-def augment(images: Tensor, shift: int, flip: bool, generator: torch.Generator) -> Tensor:
-    """Each image (N, C, H, W) moved by up to `shift` pixels with an empty border, and mirrored by chance."""
+class Moves(NamedTuple):
+    """For each image (N,): pixels down and right, from -shift to shift, and whether it is mirrored."""
+
+    down: Tensor
+    right: Tensor
+    mirrored: Tensor
+
+    def of(self, index: Tensor) -> Moves:
+        """Those of the images at these positions."""
+        return Moves(self.down[index], self.right[index], self.mirrored[index])
+
+
+def draw_moves(count: int, shift: int, flip: bool, generator: torch.Generator) -> Moves:
+    """Moves for so many images; flip: half of them are mirrored."""
+    down, right = torch.randint(-shift, shift + 1, (2, count), generator=generator)
+    mirrored = torch.rand(count, generator=generator) < (0.5 if flip else 0.0)
+    return Moves(down, right, mirrored)
+
+
+def moved(images: Tensor, moves: Moves) -> Tensor:
+    """Images (N, C, H, W) moved with an empty border, then mirrored."""
     count, _, height, width = images.shape
-    if shift:
-        down, right = torch.randint(2 * shift + 1, (2, count, 1), generator=generator)
-        rows = down + torch.arange(height)  # (N, H) of the padded image
-        columns = right + torch.arange(width)
-        padded = pad(images, (shift,) * 4)
+    border = int(torch.cat([moves.down, moves.right]).abs().max()) if count else 0
+    if border:
+        rows = (border - moves.down).view(-1, 1) + torch.arange(height)  # (N, H) of the padded image
+        columns = (border - moves.right).view(-1, 1) + torch.arange(width)
+        padded = pad(images, (border,) * 4)
         sample = torch.arange(count).view(-1, 1, 1)
         images = padded.movedim(1, -1)[sample, rows.unsqueeze(2), columns.unsqueeze(1)].movedim(-1, 1)
-    if flip:
-        mirrored = torch.rand(count, generator=generator) < 0.5
-        images = torch.where(mirrored.view(-1, 1, 1, 1), images.flip(3), images)
+    if bool(moves.mirrored.any()):
+        images = torch.where(moves.mirrored.view(-1, 1, 1, 1), images.flip(3), images)
     return images

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import uuid
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from evidentia.errors import ModelFileError
 
@@ -40,9 +41,10 @@ def write_bytes_safely(path: Path, content: bytes) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """A safetensors file with the header as JSON in its metadata."""
+    """A safetensors file with the header as JSON in its metadata, and a digest of both."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_bytes_safely(path, save(plain, metadata={"evidentia": json.dumps(header)}))
+    text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
+    write_bytes_safely(path, save(plain, metadata={"evidentia": text}))
 
 
 def read_tensors(path: Path) -> Checkpoint:
@@ -56,31 +58,46 @@ def read_tensors(path: Path) -> Checkpoint:
             raise ModelFileError(f"there is no file {path}") from error
         raise ModelFileError(f"{path} is damaged or no safetensors file ({error})") from error
     try:
-        header = json.loads(metadata["evidentia"])
-    except (KeyError, json.JSONDecodeError) as error:
+        content = json.loads(metadata["evidentia"])
+        header, expected = content["header"], content["sha256"]
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ModelFileError(f"{path} was not written by evidentia") from error
     if not isinstance(header, dict):
         raise ModelFileError(f"{path} was not written by evidentia: its header is no table")
+    if expected != digest(tensors, json.dumps(header)):
+        raise ModelFileError(f"{path} is damaged or was edited: its content does not have its digest")
     return Checkpoint(tensors, header)
 
 
-def pack_state(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights and optimiser state as named tensors."""
-    tensors = {f"module.{name}": value for name, value in module.state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
-    return tensors
+def digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+    """SHA-256 over names, kinds, shapes and values of tensors, and a text."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        found.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
+        found.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
-def unpack_state(tensors: Mapping[str, Tensor], module: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Put weights and optimiser state back."""
-    prefix = "module."
-    weights = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    module.load_state_dict(weights)
+def named(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names begin with `prefix.`, by the rest of their names."""
+    start = f"{prefix}."
+    return {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Its state as named tensors."""
+    states = optimizer.state_dict()["state"].items()
+    return {
+        f"{index}.{name}": torch.as_tensor(value) for index, held in states for name, value in held.items()
+    }
+
+
+def unpack_optimizer(tensors: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> None:
+    """Put its state back; nothing changes where there is none."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimizer":
-            index, _, key = rest.partition(".")
-            state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = value
+    if state:
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from evidentia.core.opinion import Opinion
-from evidentia.errors import DataError, EvidentiaWarning, TrainingError
+from evidentia.errors import DataError, TrainingError
 from evidentia.methods import Batch, Method
 from evidentia.nets import Standardize
-from evidentia.training.augment import augment
-from evidentia.training.run import Best, Run
+from evidentia.training.augment import draw_moves, moved
+from evidentia.training.run import Run, State
 from evidentia.training.runtime import make_fabric
 from evidentia.training.settings import TrainingSettings
+from evidentia.training.watch import require_finite, warn_if_stuck, warn_of_dead_evidence
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-STUCK_EPOCHS, STUCK_STEPS = 3, 100  # after so many of both, a network should be better than chance
+TINY = 1e-300
+MEMBER_SEED_STEP = 10_007  # members of an ensemble are trained with seeds this far apart
 
 Metrics = dict[str, float]
 
@@ -47,6 +48,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def mass(self) -> float:
+        """The sum of the weights, each 1 where there are none."""
+        return float(len(self) if self.weights is None else self.weights.sum())
+
     def batch(self, index: Tensor) -> Samples:
         """The samples at these positions."""
         weights = None if self.weights is None else self.weights[index]
@@ -61,13 +67,14 @@ class Totals:
         self.sums = torch.zeros(3)  # loss, correct, uncertainty
         self.most_evidence: Tensor | None = None
 
-    def add(self, method: Method, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        """One batch."""
+    def add(self, method: Method, loss: Tensor, logits: Tensor, labels: Tensor, counts: bool = True) -> None:
+        """One batch; one that does not count adds only what evidence it had."""
         prediction = method.read(logits.detach())
-        correct = (prediction.labels == labels).sum()
-        self.count += len(labels)
-        batch = torch.stack([loss.detach() * len(labels), correct, prediction.uncertainty.sum()])
-        self.sums = self.sums.to(batch.device) + batch
+        if counts:
+            correct = (prediction.labels == labels).sum()
+            batch = torch.stack([loss.detach() * len(labels), correct, prediction.uncertainty.sum()])
+            self.count += len(labels)
+            self.sums = self.sums.to(batch.device) + batch
         if isinstance(prediction, Opinion):
             most = prediction.evidence.amax(0)
             self.most_evidence = most if self.most_evidence is None else self.most_evidence.maximum(most)
@@ -75,9 +82,16 @@ class Totals:
     def means(self, fabric: Fabric) -> Metrics:
         """Loss, accuracy and mean uncertainty, over all processes."""
         sums = torch.cat([self.sums, self.sums.new_tensor([self.count])]).to(fabric.device)
-        summed = torch.as_tensor(fabric.all_reduce(sums, reduce_op="sum"))
-        loss, correct, uncertainty, count = summed.tolist()
+        loss, correct, uncertainty, count = _reduced(fabric, sums, "sum").tolist()
         return {"loss": loss / count, "accuracy": correct / count, "uncertainty": uncertainty / count}
+
+    def most(self, fabric: Fabric) -> Tensor | None:
+        """The greatest evidence of each class (K,), over all processes; None without evidence."""
+        return None if self.most_evidence is None else _reduced(fabric, self.most_evidence, "max")
+
+
+def _reduced(fabric: Fabric, values: Tensor, operation: str) -> Tensor:
+    return torch.as_tensor(fabric.all_reduce(values, reduce_op=operation))
 
 
 def fit(
@@ -91,26 +105,36 @@ def fit(
     run: Run | None = None,
     report: Callable[[Metrics], None] | None = None,
 ) -> list[Metrics]:
-    """Train the module in place, to the end or on from where the run stopped; the metrics of each epoch."""
+    """Train the module in place, to the end or on from where the run stopped; the metrics of each epoch.
+
+    The members of a module are trained one after the other, each with a seed and an order of its own.
+    """
     if settings.patience is not None and held_out is None:
         raise TrainingError("patience needs held-out samples to watch; give some, or set patience to None")
-    loop = Loop(method, module, standardize, settings)
-    history, best = run.resume(loop.module, loop.optimizer) if run else ([], Best())
+    fabric = make_fabric(settings.device, settings.precision)
+    members = method.members(module)
+    state = State(module) if run is None else run.resume(module, fabric)
     with generators_kept():
-        while len(history) < settings.epochs and not best.is_enough(len(history), settings.patience):
-            history.append({"epoch": len(history) + 1, **loop.epoch(train, len(history))})
-            if held_out is not None:
-                history[-1] |= {f"held_out_{name}": value for name, value in loop.evaluate(held_out).items()}
-                best.offer(history[-1]["held_out_loss"], len(history), loop.module)
-            warn_if_stuck(history, math.ceil(len(train) / settings.batch_size), train.labels)
-            if run and loop.fabric.is_global_zero:
-                run.save(loop.module, loop.optimizer, history, best)
-            if report:
-                report(history[-1])
-    if settings.patience is not None:
-        best.restore(loop.module)
+        for number in range(state.member, len(members)):
+            seeded = replace(settings, seed=settings.seed + number * MEMBER_SEED_STEP)
+            loop = Loop(method, members[number], standardize, seeded, fabric)
+            state.start(number, loop.optimizer)
+            while not state.is_done(settings):
+                metrics = {"epoch": state.epochs + 1, **loop.epoch(train, state.epochs)}
+                if len(members) > 1:
+                    metrics = {"member": number + 1, **metrics}
+                if held_out is not None:
+                    found = loop.evaluate(held_out, len(train))
+                    metrics |= {f"held_out_{name}": value for name, value in found.items()}
+                state.add(metrics, loop.module if settings.patience is not None else None)
+                warn_if_stuck(state.rows, math.ceil(len(train) / settings.batch_size), train.labels)
+                if run and fabric.is_global_zero:
+                    run.save(state)
+                if report and fabric.is_global_zero:
+                    report(metrics)
+            state.best.restore(loop.module)
     module.eval()
-    return history
+    return state.history
 
 
 @contextmanager
@@ -124,10 +148,15 @@ class Loop:
     """A network on its device with its optimiser, for passes over data."""
 
     def __init__(
-        self, method: Method, module: nn.Module, standardize: Standardize, settings: TrainingSettings
+        self,
+        method: Method,
+        module: nn.Module,
+        standardize: Standardize,
+        settings: TrainingSettings,
+        fabric: Fabric | None = None,
     ) -> None:
         self.method, self.standardize, self.settings = method, standardize, settings
-        self.fabric = make_fabric(settings.device, settings.precision)
+        self.fabric = fabric or make_fabric(settings.device, settings.precision)
         self.module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate, fused=True)
         self._wrapped, self._stepper = self.fabric.setup(self.module, self.optimizer)
@@ -140,33 +169,44 @@ class Loop:
         torch.manual_seed(seed * 1_009 + fabric.global_rank)  # for dropout, which takes no generator
         order = torch.Generator().manual_seed(seed)
         batches = torch.split(torch.randperm(len(train), generator=order), self.settings.batch_size)
+        span = self.standardize.span(train.inputs)
         for step, index in enumerate(batches):
             epoch = number + step / len(batches)
-            share = index[fabric.global_rank :: fabric.world_size]
-            mine = train.batch(share if len(share) else index[:1])  # all must take part in every step
-            if self.settings.shift or self.settings.flip:
-                images = augment(mine.inputs, self.settings.shift, self.settings.flip, order)
-                mine = Samples(images, mine.labels, mine.weights)
-            batch = self._prepared(mine)
+            share = self._share(train, index, order)
+            batch = self._prepared(share.samples)._replace(span=fabric.to_device(span))
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
-            # The processes' shares are nearly equal: their mean becomes that of the whole batch.
-            self._step(loss * (len(share) * fabric.world_size / len(index)), epoch)
-            if len(share):
-                totals.add(self.method, loss, logits, batch.labels)
+            self._step(loss * share.scale, epoch)
+            totals.add(self.method, loss, logits, batch.labels, share.counts)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
-        warn_of_dead_evidence(totals.most_evidence, number)
+        warn_of_dead_evidence(totals.most(fabric), number)
         return metrics | {"seconds": time.perf_counter() - start}
 
+    def _share(self, train: Samples, index: Tensor, generator: torch.Generator) -> Share:
+        """This process's part of the batch at these positions; what is drawn, is drawn for all of it."""
+        world = self.fabric.world_size
+        place = torch.arange(self.fabric.global_rank, len(index), world)
+        counts = len(place) > 0
+        place = place if counts else torch.zeros(1, dtype=torch.long)  # all must take part in every step
+        samples = train.batch(index[place])
+        if self.settings.shift or self.settings.flip:
+            moves = draw_moves(len(index), self.settings.shift, self.settings.flip, generator)
+            samples = replace(samples, inputs=moved(samples.inputs, moves.of(place)))
+        whole = train.batch(index) if world > 1 else samples
+        return Share(samples, counts, counts * world * samples.mass / max(whole.mass, TINY))
+
     @torch.no_grad()
-    def evaluate(self, samples: Samples) -> Metrics:
-        """Loss, accuracy and mean uncertainty on held-out samples, with the loss of the training's end."""
+    def evaluate(self, samples: Samples, size: int) -> Metrics:
+        """Loss, accuracy and mean uncertainty on held-out samples, with the loss of the training's end.
+
+        size: of the training set.
+        """
         self._wrapped.eval()
         totals, end = Totals(), float(self.settings.epochs)
         share = torch.arange(self.fabric.global_rank, len(samples), self.fabric.world_size)
         for index in torch.split(share, 4 * self.settings.batch_size) if len(share) else ():
             batch = self._prepared(samples.batch(index))
-            loss, logits = self.method.objective(self._wrapped, batch, end, len(samples))
+            loss, logits = self.method.objective(self._wrapped, batch, end, size)
             totals.add(self.method, loss, logits, batch.labels)
         return totals.means(self.fabric)
 
@@ -183,6 +223,17 @@ class Loop:
         return Batch(inputs, self.fabric.to_device(samples.labels), weights)
 
 
+class Share(NamedTuple):
+    """One process's samples of a batch, and whether they count: a process without any borrows one.
+
+    scale: of its loss, so that the mean over the processes is the loss of the whole batch.
+    """
+
+    samples: Samples
+    counts: bool
+    scale: float
+
+
 def as_input(raw: Tensor, standardize: Standardize) -> Tensor:
     """Raw inputs on their device as the network takes them; images with the channels last in memory."""
     inputs = standardize(raw)
@@ -194,36 +245,3 @@ def rate_at(epoch: float, settings: TrainingSettings) -> float:
     if settings.schedule == "constant":
         return settings.learning_rate
     return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / settings.epochs))
-
-
-def require_finite(loss: float, epoch: int) -> None:
-    """A loss that is no number can't be trained on."""
-    if not math.isfinite(loss):
-        raise TrainingError(f"the loss became {loss} in epoch {epoch + 1}; lower the learning rate")
-
-
-def warn_of_dead_evidence(most: Tensor | None, epoch: int) -> None:
-    """Say it when a class had no evidence on any input: its outputs get no gradient any more."""
-    dead = [] if most is None else (most == 0).nonzero().flatten().tolist()
-    if dead:
-        names = ", ".join(str(one) for one in dead[:5]) + (", ..." if len(dead) > 5 else "")
-        warnings.warn(
-            f"class {names}: no evidence on any input of epoch {epoch + 1}, so its outputs are dead and will "
-            "not learn; use evidence='exp', or another seed",
-            EvidentiaWarning,
-            stacklevel=4,
-        )
-
-
-def warn_if_stuck(history: list[Metrics], steps: int, labels: Tensor) -> None:
-    """Say it when, after some epochs of so many steps, naming the commonest class would do as well."""
-    due = max(STUCK_EPOCHS, math.ceil(STUCK_STEPS / steps))
-    commonest = float(labels.bincount().max()) / len(labels)
-    margin = 3 * math.sqrt(commonest * (1 - commonest) / len(labels))
-    if len(history) == due and history[-1]["accuracy"] <= commonest + margin:
-        warnings.warn(
-            f"after {due} epochs the accuracy is {history[-1]['accuracy']:.3f}, as good as guessing; "
-            "lower the learning rate or, for edl, divergence_weight",
-            EvidentiaWarning,
-            stacklevel=3,
-        )

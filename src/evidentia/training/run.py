@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from evidentia.errors import ModelFileError, TrainingError
 from evidentia.training.checkpoint import (
-    pack_state,
+    named,
+    pack_optimizer,
     read_tensors,
-    unpack_state,
+    unpack_optimizer,
     write_bytes_safely,
     write_tensors,
 )
+from evidentia.training.runtime import is_first_process
+from evidentia.training.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Metrics = dict[str, float]
 
@@ -46,6 +53,45 @@ class Best:
             module.load_state_dict(self.weights)
 
 
+@dataclass
+class State:
+    """How far a training is: the metrics of every epoch, and of the member being trained the rest."""
+
+    module: nn.Module
+    history: list[Metrics] = field(default_factory=list)
+    member: int = 0
+    best: Best = field(default_factory=Best)
+    optimizer: torch.optim.Optimizer | None = None
+    saved: Mapping[str, Tensor] = field(default_factory=dict)  # of the optimiser, until it is there
+
+    @property
+    def rows(self) -> list[Metrics]:
+        """The metrics of the member being trained."""
+        return [row for row in self.history if row.get("member", 1) == self.member + 1]
+
+    @property
+    def epochs(self) -> int:
+        """That the member has had."""
+        return len(self.rows)
+
+    def start(self, member: int, optimizer: torch.optim.Optimizer) -> None:
+        """Go on with this member, or begin it."""
+        if member != self.member:
+            self.member, self.best, self.saved = member, Best(), {}
+        self.optimizer = optimizer
+        unpack_optimizer(self.saved, optimizer)
+
+    def add(self, metrics: Metrics, offered: nn.Module | None) -> None:
+        """An epoch's metrics, and the member if the best of it is to be kept."""
+        self.history.append(metrics)
+        if offered is not None:
+            self.best.offer(metrics["held_out_loss"], self.epochs, offered)
+
+    def is_done(self, settings: TrainingSettings) -> bool:
+        """Whether the member has had its epochs, or enough of them."""
+        return self.epochs >= settings.epochs or self.best.is_enough(self.epochs, settings.patience)
+
+
 class Run:
     """A folder: settings.json, metrics.jsonl, checkpoint.safetensors.
 
@@ -63,6 +109,8 @@ class Run:
         return self.folder / "checkpoint.safetensors"
 
     def _claim(self) -> None:
+        if not is_first_process():
+            return  # the first of the processes keeps the folder, the others may not even see it
         path = self.folder / "settings.json"
         if not path.exists():
             write_bytes_safely(path, json.dumps(self._settings, indent=1).encode())
@@ -78,29 +126,34 @@ class Run:
                 "use another folder, or remove this one to start anew"
             )
 
-    def resume(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[list[Metrics], Best]:
-        """Put the state back that the last whole epoch left; nothing changes where there is none."""
-        if not self.checkpoint.exists():
-            return [], Best()
-        tensors, header = read_tensors(self.checkpoint)
+    def resume(self, module: nn.Module, fabric: Fabric) -> State:
+        """Put the state back that the last whole epoch left; the first process reads it for all."""
+        found = read_tensors(self.checkpoint) if fabric.is_global_zero and self.checkpoint.exists() else None
+        found = fabric.broadcast(found)
+        if found is None:
+            return State(module)
+        tensors, header = found
         try:
-            unpack_state(tensors, module, optimizer)
-            history, best = header["history"], Best(**header["best"])
+            module.load_state_dict(named(tensors, "module"))
+            best = Best(**header["best"], weights=named(tensors, "best") or None)
+            return State(module, header["history"], header["member"], best, saved=named(tensors, "optimizer"))
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             raise ModelFileError(f"{self.checkpoint} does not fit this training: {error}") from error
-        kept = {k.removeprefix("best."): v for k, v in tensors.items() if k.startswith("best.")}
-        best.weights = kept or None
-        return history, best
 
-    def save(
-        self, module: nn.Module, optimizer: torch.optim.Optimizer, history: list[Metrics], best: Best
-    ) -> None:
+    def save(self, state: State) -> None:
         """Keep the state of now, and write the metrics for people and programs to follow."""
-        tensors = pack_state(module, optimizer)
-        tensors |= {f"best.{name}": value for name, value in (best.weights or {}).items()}
-        header = {"history": history, "best": {"loss": _or_null(best.loss), "epoch": best.epoch}}
-        write_tensors(self.checkpoint, tensors, header)
-        lines = "".join(json.dumps(metrics) + "\n" for metrics in history)
+        assert state.optimizer is not None
+        parts = {
+            "module": state.module.state_dict(),
+            "optimizer": pack_optimizer(state.optimizer),
+            "best": state.best.weights or {},
+        }
+        tensors = {f"{part}.{name}": value for part, held in parts.items() for name, value in held.items()}
+        best = {"loss": _or_null(state.best.loss), "epoch": state.best.epoch}
+        write_tensors(
+            self.checkpoint, tensors, {"history": state.history, "member": state.member, "best": best}
+        )
+        lines = "".join(json.dumps(metrics) + "\n" for metrics in state.history)
         write_bytes_safely(self.folder / "metrics.jsonl", lines.encode())
 
 

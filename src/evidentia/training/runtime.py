@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from evidentia.errors import InputError
+
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+DEVICES = ("cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
 
 
@@ -21,11 +24,20 @@ def native_bfloat16(device_type: str) -> bool:
     return device_type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
+def is_first_process() -> bool:
+    """Of those that torchrun started, one speaks and writes for all."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def make_fabric(device: str, precision: str) -> Fabric:
     """For one process, or for each of those that torchrun started."""
     from lightning_fabric import Fabric
 
     accelerator = _accelerator() if device == "auto" else device
+    if accelerator not in DEVICES:
+        raise InputError(f"device must be auto or one of {', '.join(DEVICES)}, got {device!r}")
+    if accelerator != "cpu" and accelerator != _accelerator():
+        raise InputError(f"device {device} is not there; use auto or cpu")
     if precision == "auto":
         precision = "bfloat16" if native_bfloat16(accelerator) else "float32"
     processes = int(os.environ.get("WORLD_SIZE", "1"))
