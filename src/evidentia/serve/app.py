@@ -78,7 +78,8 @@ def _fastapi(
     _add_opinions(app, service, models, limits)
     _add_health(app, service, metrics, limits)
     _add_docs(app)
-    app.mount("/", StaticFiles(directory=HERE / "page", html=True, check_dir=False), name="page")
+    # Not mounted: a mount at the root would take a path's other methods, which are 405, for missing files.
+    app.router.default = StaticFiles(directory=HERE / "page", html=True, check_dir=False)
     return app
 
 

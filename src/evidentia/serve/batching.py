@@ -43,6 +43,11 @@ class Batcher:
         self._work: asyncio.Task[None] | None = None
         self.waiting = 0
 
+    @property
+    def busy(self) -> bool:
+        """Whether there is work under way."""
+        return self._work is not None
+
     async def ask(self, inputs: Mapping[str, Tensor]) -> dict[str, list[Any]]:
         """For each model an answer for each of its inputs (N, ...).
 

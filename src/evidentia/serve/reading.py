@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic_core import from_json
-from starlette.datastructures import Headers, UploadFile
+from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from torch import Tensor
 
@@ -134,17 +134,24 @@ async def read_form(content_type: str, body: bytes, limits: Limits) -> Pictures:
         form = await _InMemory(headers, chunks(), max_files=limits.inputs, max_fields=limits.inputs).parse()
     except MultiPartException as error:
         raise Refusal(400, f"the form can't be read: {_one_line(error.message)}") from error
-    unknown = set(form) - {"files", "models"}
-    if unknown:
+    try:
+        return _pictures_of(form, limits)
+    finally:
+        await form.close()
+
+
+def _pictures_of(form: FormData, limits: Limits) -> Pictures:
+    if set(form) - {"files", "models"}:
         raise Refusal(422, "the form has the fields files and models, no others")
     files, names = form.getlist("files"), form.getlist("models")
-    if not all(isinstance(file, UploadFile) for file in files):
-        raise Refusal(422, "files must be picture files, with a file name")
-    if not all(isinstance(name, str) for name in names):
-        raise Refusal(422, "models must be names")
-    _require_count(len(files), limits)
     pictures = tuple(file.file.read() for file in files if isinstance(file, UploadFile))
-    return Pictures(pictures, tuple(name for name in names if isinstance(name, str)) or None)
+    models = tuple(name for name in names if isinstance(name, str))
+    if len(pictures) < len(files):
+        raise Refusal(422, "files must be picture files, with a file name")
+    if len(models) < len(names):
+        raise Refusal(422, "models must be names")
+    _require_count(len(pictures), limits)
+    return Pictures(pictures, models or None)
 
 
 def require_pixels(pictures: Pictures, limits: Limits) -> None:
