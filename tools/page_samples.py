@@ -3,8 +3,8 @@
 python tools/page_samples.py src/evidentia/serve/page/samples.json
 
 Of each class the picture nearest to the mean of its class is taken: a typical one, chosen without asking a
-model. The digits are of the test split of MNIST: the embedded ones are all in its training split. D and I are left
-out, because they are a 0 and a 1 to the eye as well.
+model. The digits are of the test split of MNIST: the embedded ones are all in its training split. D and I
+are left out, because they are a 0 and a 1 to the eye as well.
 """
 
 import base64

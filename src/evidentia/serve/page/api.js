@@ -13,6 +13,10 @@ export async function models() {
   return (await ask("v1/models")).models;
 }
 
+export async function samples() {
+  return ask("samples.json");
+}
+
 // Opinions of some models on inputs, as {name: [opinion, ...]}.
 export async function opinions(inputs, names) {
   const answer = await ask("v1/opinions", {

@@ -40,6 +40,7 @@ function fill(row, { name, value, kind, mark }) {
   row.querySelector(".name").textContent = name;
   row.querySelector(".name").title = name;
   row.querySelector(".number").textContent = value.toFixed(2);
+  row.querySelector(".number").title = value.toPrecision(3);
   row.querySelector(".track > span").style.width = `${100 * value}%`;
   setMark(row.querySelector(".track"), mark);
 }

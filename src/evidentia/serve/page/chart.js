@@ -2,13 +2,28 @@
 
 import { draw } from "./svg.js";
 
-const [WIDTH, HEIGHT] = [340, 210];
-const [LEFT, RIGHT, TOP, BOTTOM] = [30, 332, 12, 182];
+const [WIDTH, HEIGHT] = [340, 208];
+const [LEFT, RIGHT, TOP, BOTTOM] = [30, 320, 24, 186]; // the strip below has the same left and right
 const MOST_LINES = 5;
 const WIDEST_GAP = 15; // degrees; points further apart are not joined
 
+const hue = (slot) => (slot < 6 ? `line-${slot}` : `line-${slot - 6} dashed`);
 const x = (angle) => LEFT + ((RIGHT - LEFT) * angle) / 180;
 const y = (value) => BOTTOM - (BOTTOM - TOP) * Math.min(Math.max(value, 0), 1);
+
+const MOST_COLOURS = 12; // six hues, then the same dashed
+
+// One class, one colour, in both charts: given out in the order in which classes lead.
+export class Colours {
+  constructor() {
+    this.order = new Map();
+  }
+
+  of(name) {
+    if (!this.order.has(name)) this.order.set(name, this.order.size % MOST_COLOURS);
+    return hue(this.order.get(name));
+  }
+}
 
 export class Chart {
   constructor(svg) {
@@ -17,7 +32,7 @@ export class Chart {
   }
 
   // points: [{angle, probabilities, uncertainty?}]; uncertainty is drawn where it is a mass of its own.
-  show({ points, names, angle, threshold = null }) {
+  show({ points, names, angle, threshold, colours }) {
     const ordered = [...points].sort((a, b) => a.angle - b.angle);
     this.svg.replaceChildren();
     this.axes();
@@ -28,8 +43,9 @@ export class Chart {
     const doubted = ordered.filter((point) => point.uncertainty !== undefined);
     this.line(doubted, (point) => point.uncertainty, "doubt");
     const lines = winners(ordered);
-    lines.forEach((index, order) => this.line(ordered, (point) => point.probabilities[index], `line-${order}`));
-    lines.forEach((index, order) => this.name(ordered, index, names[index], `line-${order}`));
+    for (const index of lines) this.line(ordered, (point) => point.probabilities[index], colours.of(names[index]));
+    for (const index of lines) this.name(ordered, index, names[index], colours.of(names[index]));
+    if (ordered.length < 2) this.hint();
     this.svg.setAttribute("aria-label", described(ordered, names));
   }
 
@@ -39,8 +55,7 @@ export class Chart {
       draw(this.svg, "text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, String(value));
     }
     for (const angle of [0, 45, 90, 135, 180]) {
-      const anchor = angle === 180 ? "end" : "middle";
-      draw(this.svg, "text", { x: x(angle) + (angle === 180 ? 6 : 0), y: BOTTOM + 18, "text-anchor": anchor }, `${angle}°`);
+      draw(this.svg, "text", { x: x(angle), y: BOTTOM + 18, "text-anchor": "middle" }, `${angle}°`);
     }
   }
 
@@ -53,10 +68,8 @@ export class Chart {
     });
     for (const run of runs) {
       if (run.length > 1) draw(this.svg, "polyline", { class: kind, points: run.join(" ") });
-      for (const place of run) {
-        const [cx, cy] = place.split(",");
-        draw(this.svg, "circle", { class: kind, cx, cy, r: kind === "doubt" ? 2.6 : 1.8 });
-      }
+      const [cx, cy] = run.at(-1).split(",");
+      if (run.length === 1) draw(this.svg, "circle", { class: kind, cx, cy, r: 3 });
     }
   }
 
@@ -64,14 +77,18 @@ export class Chart {
   name(points, index, name, kind) {
     const best = points.reduce((a, b) => (b.probabilities[index] > a.probabilities[index] ? b : a));
     const value = best.probabilities[index];
-    const above = y(value) - 7;
     const short = name.length > 9 ? `${name.slice(0, 8)}…` : name;
-    const place = { x: Math.min(Math.max(x(best.angle), LEFT + 8), RIGHT - 8), y: above < TOP + 6 ? y(value) + 17 : above };
+    const place = { x: Math.min(Math.max(x(best.angle), LEFT + 6), RIGHT - 6), y: y(value) - 7 };
     draw(this.svg, "text", { class: `name ${kind}`, "text-anchor": "middle", ...place }, short);
+  }
+
+  hint() {
+    const place = { x: x(90), y: y(0.25), "text-anchor": "middle" };
+    draw(this.svg, "text", place, "Turn the picture to fill this");
   }
 }
 
-// The classes that are strongest at some angle, those with the highest peaks, in order of class.
+// The classes that are strongest at some angle, those with the highest peaks, in the order of angles.
 function winners(points) {
   const peaks = new Map();
   for (const { probabilities } of points) {
@@ -79,7 +96,7 @@ function winners(points) {
     peaks.set(best, Math.max(peaks.get(best) ?? 0, probabilities[best]));
   }
   const highest = [...peaks].sort((a, b) => b[1] - a[1]).slice(0, MOST_LINES);
-  return highest.map(([index]) => index).sort((a, b) => a - b);
+  return [...peaks.keys()].filter((index) => highest.some(([high]) => high === index));
 }
 
 function described(points, names) {

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { EvidentialCard, SoftmaxCard } from "./answers.js";
-import { Chart } from "./chart.js";
+import { Chart, Colours } from "./chart.js";
 import { Latest } from "./latest.js";
 import { Pad } from "./pad.js";
 import { paint, toInput, turn } from "./picture.js";
@@ -21,6 +21,7 @@ class Page {
     this.evidential = this.softmax = this.source = this.shown = null;
     this.threshold = null; // null: the model's own rule
     this.points = new Map(); // angle -> {name of a model: opinion}
+    this.colours = new Colours();
     this.latest = new Latest(() => this.look(), PAUSE);
     this.cards = { evidential: new EvidentialCard(), softmax: new SoftmaxCard() };
     this.charts = { evidential: new Chart(byId("opinion-chart")), softmax: new Chart(byId("softmax-chart")) };
@@ -48,7 +49,7 @@ class Page {
 
   async start() {
     await this.attempt(async () => {
-      if (!this.samples.samples.length) await this.samples.load();
+      if (!this.samples.samples.length) this.samples.fill(await api.samples());
       this.offer(sorted(await api.models()));
       this.samples.choose(this.samples.named("1"));
     });
@@ -69,11 +70,9 @@ class Page {
   choose(kind, model) {
     this[kind] = model;
     byId(`${kind}-about`).textContent = model.about;
-    if (kind === "evidential") {
-      this.samples.opinions = null;
-      this.setThreshold(null);
-    }
+    if (kind === "evidential") this.samples.opinions = null;
     this.take(this.source);
+    if (kind === "evidential") this.setThreshold(null);
   }
 
   // Sources -------------------------------------------------------------------------------------
@@ -119,7 +118,8 @@ class Page {
     this.turning.stop();
     this.source = source;
     this.points = new Map();
-    this.shown = null;
+    this.colours = new Colours();
+    if (!source) this.shown = null; // else the last answer stands until the next one is there
     this.strip();
     this.turned();
   }
@@ -148,12 +148,12 @@ class Page {
   // Asking --------------------------------------------------------------------------------------
 
   async look() {
-    const { source, angle } = this;
-    if (!source || !this.main) return;
+    const { points, angle } = this;
+    if (!this.source || !this.main) return;
     await this.attempt(async () => {
       const [answer] = await this.opinions([angle]);
-      if (source !== this.source) return;
-      this.points.set(angle, answer);
+      if (points !== this.points) return; // another picture or another model came between
+      points.set(angle, answer);
       this.shown = answer;
       if (this.evidential && !this.samples.opinions) await this.judgeSamples();
     });
@@ -239,7 +239,7 @@ class Page {
     this.threshold = value;
     const own = value === null;
     if (own) byId("threshold").value = this.mark;
-    byId("threshold-value").textContent = `${this.mark.toFixed(2)}${own ? " (the model's own)" : ""}`;
+    byId("threshold-value").textContent = `${this.mark.toFixed(2)}${own ? " (its own)" : ""}`;
     byId("own").disabled = own;
     this.render();
   }
@@ -265,7 +265,7 @@ class Page {
     if (kind === "evidential") this.renderTriangle(opinion, classes);
     const points = [...this.points].map(([angle, answer]) => point(angle, answer[name], kind === "evidential"));
     const threshold = kind === "evidential" ? this.mark : null;
-    this.charts[kind].show({ points, names: classes, angle: this.angle, threshold });
+    this.charts[kind].show({ points, names: classes, angle: this.angle, threshold, colours: this.colours });
   }
 
   renderTriangle(opinion, classes) {
@@ -277,16 +277,15 @@ class Page {
   }
 
   strip() {
-    const drawn = this.source && this.main;
-    const thumbnails = drawn ? STRIP.map((angle) => this.thumbnail(angle)) : [];
-    byId("strip").replaceChildren(...thumbnails);
+    const pictures = this.source && this.main ? STRIP.map((angle) => this.seen(this.main, angle)) : [];
+    for (const strip of document.querySelectorAll(".strip")) strip.replaceChildren(...pictures.map(thumbnail));
   }
+}
 
-  thumbnail(angle) {
-    const canvas = document.createElement("canvas");
-    paint(canvas, this.seen(this.main, angle));
-    return canvas;
-  }
+function thumbnail(picture) {
+  const canvas = document.createElement("canvas");
+  paint(canvas, picture);
+  return canvas;
 }
 
 function point(angle, { probabilities, uncertainty }, evidential) {

@@ -4,14 +4,14 @@ import { alphaOf, logDensity, strongest } from "./dirichlet.js";
 import { draw } from "./svg.js";
 
 const [WIDTH, HEIGHT] = [240, 208]; // of the triangle; its height is sqrt(3)/2 of its side
-const SIDE = [0, WIDTH, WIDTH / 2];
-const MARGIN = 26;
+const MARGIN = 30;
+const PLACES = [[WIDTH / 2, -12, "middle"], [0, HEIGHT + 24, "start"], [WIDTH, HEIGHT + 24, "end"]]; // of the names
 
-// Shares (a, b, c) of the corners left, right and top at a point of the raster.
+// Shares of the corners top, left and right at a point of the raster.
 function shares(px, py) {
   const top = 1 - py / HEIGHT;
   const right = (px - (top * WIDTH) / 2) / WIDTH;
-  return [1 - top - right, right, top];
+  return [top, 1 - top - right, right];
 }
 
 export class Triangle {
@@ -58,20 +58,19 @@ export class Triangle {
     this.svg.replaceChildren();
     this.outline();
     const total = alpha[0] + alpha[1] + alpha[2];
-    const [left, right, top] = alpha.map((one) => one / total);
-    draw(this.svg, "circle", { class: "mean", cx: WIDTH * (right + top / 2), cy: HEIGHT * (1 - top), r: 6 });
-    const places = [[0, HEIGHT + 19], [WIDTH, HEIGHT + 19], [WIDTH / 2, -9]];
+    const [top, left, right] = alpha.map((one) => one / total);
+    draw(this.svg, "circle", { class: "mean", cx: WIDTH * (right + top / 2), cy: HEIGHT * (1 - top), r: 8 });
     names.forEach((name, i) => {
+      const [x, y, anchor] = PLACES[i];
       const short = name.length > 9 ? `${name.slice(0, 8)}…` : name;
-      const anchor = name.length < 3 ? "middle" : ["start", "end", "middle"][i];
-      draw(this.svg, "text", { x: places[i][0], y: places[i][1], "text-anchor": anchor }, short);
+      draw(this.svg, "text", { x, y, "text-anchor": name.length < 3 ? "middle" : anchor }, short);
     });
-    const part = (name, i) => `${name} ${[left, right, top][i].toFixed(2)}`;
+    const part = (name, i) => `${name} ${[top, left, right][i].toFixed(2)}`;
     this.svg.setAttribute("aria-label", `Mean shares ${names.map(part).join(", ")}; strength ${total.toFixed(1)}`);
   }
 
   outline() {
-    draw(this.svg, "polygon", { points: `${SIDE[0]},${HEIGHT} ${SIDE[1]},${HEIGHT} ${SIDE[2]},0` });
+    draw(this.svg, "polygon", { points: `0,${HEIGHT} ${WIDTH},${HEIGHT} ${WIDTH / 2},0` });
   }
 }
 
