@@ -51,7 +51,7 @@ export class SoftmaxCard {
     sayBoth("softmax", itIs(opinion.best));
     const would = opinion.entropy < threshold ? "it would answer" : `it would say “${UNKNOWN}”`;
     const entropy = `With the same threshold on its entropy, ${opinion.entropy.toFixed(2)}, ${would}.`;
-    say("softmax-detail", `${percent(best)} sure. ${entropy}`);
+    say("softmax-detail", `Probability ${percent(best)}. ${entropy}`);
     this.bars.show(classRows(names, opinion.probabilities, "probability"));
   }
 
