@@ -180,6 +180,9 @@ def test_turning_by_itself_fills_both_charts(page, expect):
     assert len(angles_of(page, "#opinion-chart")) >= 2
     assert set(angles_of(page, "#opinion-chart") + angles_of(page, "#softmax-chart")) == {37}
     expect(page.locator("#opinion-chart").locator("..").locator(".strip canvas")).to_have_count(10)
+    sample(page, "4").click()
+    expect(page.locator("#degrees")).to_have_text("0°")
+    expect(page.locator("#opinion")).to_have_text("It is a 4")
 
 
 def test_turning_ends_when_it_is_stopped_or_another_picture_comes(page, expect):

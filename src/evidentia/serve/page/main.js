@@ -28,7 +28,7 @@ class Page {
     this.triangle = new Triangle(byId("density"), byId("corners"));
     this.pad = new Pad(byId("pad"), () => this.drawn());
     const groups = { digits: byId("digits"), letters: byId("letters") };
-    this.samples = new Samples(groups, (source) => this.chosen(source));
+    this.samples = new Samples(groups, (sample) => this.chosen(sample));
     this.turning = new Turning(byId("turn"), (angle) => this.goTo(angle));
     this.listen();
   }
@@ -51,7 +51,7 @@ class Page {
     await this.attempt(async () => {
       if (!this.samples.samples.length) this.samples.fill(await api.samples());
       this.offer(sorted(await api.models()));
-      this.samples.choose(this.samples.named("1"));
+      this.chosen(this.samples.named("1"));
     });
   }
 
@@ -78,15 +78,14 @@ class Page {
   // Sources -------------------------------------------------------------------------------------
 
   drawn() {
-    if (!this.source?.drawn) this.samples.press(null);
-    byId("swap-label").hidden = true;
+    if (!this.source?.drawn) this.begin();
     this.take(fromInk(this.pad.ink()));
   }
 
-  chosen(source) {
+  chosen(sample) {
     this.pad.clear();
-    byId("swap-label").hidden = true;
-    this.take(source);
+    this.begin(sample);
+    this.take(sample.source);
   }
 
   async upload(input) {
@@ -96,8 +95,7 @@ class Page {
     try {
       const source = await fromFile(file);
       this.pad.clear();
-      this.samples.press(null);
-      byId("swap").checked = false;
+      this.begin();
       byId("swap-label").hidden = false;
       this.take(source);
     } catch {
@@ -107,13 +105,19 @@ class Page {
 
   clear() {
     this.pad.clear();
-    this.samples.press(null);
-    byId("swap-label").hidden = true;
-    byId("angle").value = 0;
+    this.begin();
     this.take(null);
   }
 
-  // Another picture: what was seen of the last one goes.
+  // A new picture starts upright and as it is.
+  begin(sample = null) {
+    this.samples.press(sample);
+    byId("angle").value = 0;
+    byId("swap").checked = false;
+    byId("swap-label").hidden = true;
+  }
+
+  // Another picture, or another way to look at it: what was seen before goes.
   take(source) {
     this.turning.stop();
     this.source = source;

@@ -27,7 +27,7 @@ export class Samples {
     button.append(canvas, says);
     paint(canvas, source.picture);
     const sample = { group, name, source, button, says };
-    button.addEventListener("click", () => this.choose(sample));
+    button.addEventListener("click", () => this.onChoice(sample));
     this.groups[group].append(button);
     this.samples.push(sample);
     label(sample, "");
@@ -35,11 +35,6 @@ export class Samples {
 
   named(name) {
     return this.samples.find((sample) => sample.name === name);
-  }
-
-  choose(sample) {
-    this.press(sample);
-    this.onChoice(sample.source);
   }
 
   press(chosen) {
