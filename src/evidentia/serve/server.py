@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 
-import torch
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
@@ -18,6 +17,7 @@ from evidentia.errors import InputError
 from evidentia.serve.app import Application, create_app
 from evidentia.serve.metrics import SHARED
 from evidentia.serve.served import load_models
+from evidentia.serve.worker import worker_app
 
 PATIENCE = 30  # seconds that accepted requests get to finish when the server is told to stop
 KEEP_ALIVE = 30
@@ -36,13 +36,7 @@ def run(
         # Each process counts for itself; whichever is asked adds up what all have written here.
         os.environ[SHARED] = stack.enter_context(tempfile.TemporaryDirectory(prefix="evidentia-"))
         listener.set_inheritable(True)
-        Multiprocess(_config(partial(_worker, paths, workers), workers), [listener]).run()
-
-
-def _worker(paths: list[Path], workers: int) -> Application:
-    """The application in one of several processes, which share the cores."""
-    torch.set_num_threads(max(1, torch.get_num_threads() // workers))
-    return create_app(load_models(paths))
+        Multiprocess(_config(partial(worker_app, paths, workers), workers), [listener]).run()
 
 
 def _config(factory: Callable[[], Application], workers: int) -> uvicorn.Config:
