@@ -361,6 +361,24 @@ def test_models_of_other_shapes_are_shown_or_named(visit, serving, expect, tmp_p
         expect(page.locator("#opinion-detail")).to_contain_text("Uncertainty")
 
 
+@pytest.mark.parametrize(
+    ("kept", "gone", "told"),
+    [("l2", "#opinion", "No evidential model"), ("edl", "#softmax", "No softmax model")],
+)
+def test_one_model_alone_is_shown_and_the_other_said_to_be_missing(page, expect, kept, gone, told):
+    def without(route):
+        models = [model for model in route.fetch().json()["models"] if model["name"] == kept]
+        route.fulfill(json={"models": models})
+
+    page.route("**/v1/models", without)
+    page.reload()
+    expect(page.locator("#remark")).to_contain_text(told)
+    expect(page.locator(gone)).to_be_hidden()
+    expect(page.locator("#softmax" if kept == "l2" else "#opinion")).to_have_text("It is a 1")
+    page.get_by_role("button", name="Sample digit 6").click()
+    expect(page.locator("#softmax" if kept == "l2" else "#opinion")).to_have_text("It is a 6")
+
+
 @pytest.fixture(scope="module")
 def module(browser, address):
     """What a function of the page's own gives, asked in the browser."""

@@ -2,14 +2,16 @@
 
 import * as api from "./api.js";
 import { EvidentialCard, SoftmaxCard } from "./answers.js";
+import { opinionsAt } from "./asking.js";
 import { Chart, Colours } from "./chart.js";
 import { Latest } from "./latest.js";
 import { Pad } from "./pad.js";
-import { paint, toInput, turn } from "./picture.js";
+import { paint, turn } from "./picture.js";
 import { Samples } from "./samples.js";
 import { offer, remark, sorted } from "./served.js";
 import { fitted, fromFile, fromInk } from "./source.js";
 import { Triangle } from "./triangle.js";
+import { Trouble } from "./trouble.js";
 import { ANGLES, Turning } from "./turn.js";
 
 const byId = (id) => document.getElementById(id);
@@ -29,6 +31,7 @@ class Page {
     this.pad = new Pad(byId("pad"), () => this.drawn());
     const groups = { digits: byId("digits"), letters: byId("letters") };
     this.samples = new Samples(groups, (sample) => this.chosen(sample));
+    this.trouble = new Trouble(() => this.again());
     this.turning = new Turning(byId("turn"), (angle) => this.goTo(angle));
     this.listen();
   }
@@ -43,12 +46,11 @@ class Page {
     });
     byId("threshold").addEventListener("input", () => this.setThreshold(Number(byId("threshold").value)));
     byId("own").addEventListener("click", () => this.setThreshold(null));
-    byId("again").addEventListener("click", () => this.again());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.render());
   }
 
   async start() {
-    await this.attempt(async () => {
+    await this.trouble.attempt(async () => {
       if (!this.samples.samples.length) this.samples.fill(await api.samples());
       this.offer(sorted(await api.models()));
       this.chosen(this.samples.named("1"));
@@ -99,7 +101,7 @@ class Page {
       byId("swap-label").hidden = false;
       this.take(source);
     } catch {
-      this.complain(`${file.name} is not a picture that this browser can read.`, false);
+      this.trouble.say(`${file.name} is not a picture that this browser can read.`, false);
     }
   }
 
@@ -154,7 +156,7 @@ class Page {
   async look() {
     const { points, angle } = this;
     if (!this.source || !this.main) return;
-    await this.attempt(async () => {
+    await this.trouble.attempt(async () => {
       const [answer] = await this.opinions([angle]);
       if (points !== this.points) return; // another picture or another model came between
       points.set(angle, answer);
@@ -164,22 +166,9 @@ class Page {
     this.render();
   }
 
-  // Of both models at each angle; models of one shape share a request.
-  async opinions(angles) {
-    const chosen = [this.evidential, this.softmax].filter(Boolean);
-    const shapes = new Map();
-    for (const model of chosen) {
-      const key = model.input_shape.join();
-      shapes.set(key, [...(shapes.get(key) ?? []), model]);
-    }
-    const parts = await Promise.all(
-      [...shapes.values()].map((models) => {
-        const inputs = angles.map((angle) => toInput(this.seen(models[0], angle)));
-        return api.opinions(inputs, models.map(({ name }) => name));
-      }),
-    );
-    const byName = Object.assign({}, ...parts);
-    return angles.map((_, index) => Object.fromEntries(chosen.map(({ name }) => [name, byName[name][index]])));
+  opinions(angles) {
+    const models = [this.evidential, this.softmax].filter(Boolean);
+    return opinionsAt(angles, models, (model, angle) => this.seen(model, angle));
   }
 
   async judgeSamples() {
@@ -203,34 +192,12 @@ class Page {
 
   async sweep() {
     const { points } = this;
-    await this.attempt(async () => {
+    await this.trouble.attempt(async () => {
       const answers = await this.opinions(ANGLES);
       answers.forEach((answer, index) => points.set(ANGLES[index], answer));
     });
     this.render();
     this.turning.stop();
-  }
-
-  // Trouble -------------------------------------------------------------------------------------
-
-  async attempt(work) {
-    clearTimeout(this.retry);
-    try {
-      await work();
-      this.complain("");
-    } catch (error) {
-      if (!(error instanceof api.ServiceError)) throw error;
-      const { retryAfter } = error;
-      this.complain(error.message + (retryAfter ? ` It is asked again in ${retryAfter} s.` : ""));
-      if (retryAfter) this.retry = setTimeout(() => this.again(), 1000 * retryAfter);
-    }
-  }
-
-  complain(text, stale = true) {
-    byId("trouble-text").textContent = text;
-    byId("again").hidden = !stale;
-    byId("trouble").hidden = !text;
-    document.body.classList.toggle("stale", Boolean(text) && stale);
   }
 
   again() {

@@ -16,10 +16,11 @@ function takesPictures({ input_shape: shape }) {
 export function remark({ evidential, softmax, others }) {
   const lines = others.map(
     ({ name, input_shape: shape }) =>
-      `${name} takes inputs of shape ${shape.join(" x ")}, not pictures: this page can't show it. Ask it by POST /v1/opinions.`,
+      `${name} takes inputs of shape ${shape.join(" x ")}, not pictures: this page can't show it. ` +
+      "Ask it by POST /v1/opinions.",
   );
   if (!evidential.length) lines.push("No evidential model for pictures is served here: there is no opinion to show.");
-  if (!softmax.length) lines.push("No softmax model is served beside it. To compare, serve both: evidentia serve A B.");
+  if (!softmax.length) lines.push("No softmax model is served. To compare, serve both: evidentia serve A B.");
   return lines.join(" ");
 }
 
