@@ -13,6 +13,7 @@ import typer
 from evidentia import __version__
 from evidentia.cli import data, models
 from evidentia.cli.demo import demo
+from evidentia.cli.score import score
 from evidentia.cli.serve import serve
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
@@ -24,7 +25,16 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (demo, models.train, models.predict, models.evaluate, models.threshold, models.export, serve):
+for command in (
+    demo,
+    models.train,
+    models.predict,
+    models.evaluate,
+    models.threshold,
+    models.export,
+    serve,
+    score,
+):
     app.command()(command)
 app.add_typer(data.app, name="data")
 
