@@ -1,8 +1,8 @@
 """A cheap HTTP client for `benchmarks.serving`: connections that stay open, bytes that are ready, no parsing.
 
-python -m benchmarks.serving_client PORT CONNECTIONS REQUESTS WARMUP < BODY
+python -m benchmarks.serving_client PORT CONNECTIONS REQUESTS < BODY
 
-Prints seconds, errors and latencies in milliseconds as JSON.
+Prints seconds, errors and the latency of each request in seconds, as JSON.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class Client(asyncio.Protocol):
     """One connection that asks again as soon as it is answered."""
 
     def __init__(self, load: "Load") -> None:
-        self._load, self._left, self._buffer = load, 0, b""
+        self._load, self._left, self._buffer, self._ok = load, 0, b"", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for the first time."""
@@ -73,16 +73,16 @@ class Load:
         """One answer is whole."""
         self.latencies.append(seconds)
         self.errors += not ok
-        self._finish(1)
+        self._finish()
 
     def lost(self) -> None:
         """A connection is gone; before the end, its request is an error."""
         if self._left >= 0 and not self.done.done():
             self.errors += 1
-            self._finish(1)
+            self._finish()
 
-    def _finish(self, count: int) -> None:
-        self._open -= count
+    def _finish(self) -> None:
+        self._open -= 1
         if self._open <= 0 and not self.done.done():
             self.done.set_result(None)
 
@@ -98,13 +98,11 @@ async def run(port: int, connections: int, requests: int, request: bytes) -> tup
 
 
 async def main() -> None:
-    """Warm up, measure, print."""
-    port, connections, requests, warmup = map(int, sys.argv[1:])
+    """Measure, print."""
+    port, connections, requests = map(int, sys.argv[1:])
     body = sys.stdin.buffer.read()
-    head = f"POST /v1/opinions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    head = "POST /v1/opinions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
     request = head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body
-    if warmup:
-        await run(port, connections, warmup, request)
     seconds, load = await run(port, connections, requests, request)
     print(json.dumps({"seconds": seconds, "errors": load.errors, "latencies": load.latencies}))
 

@@ -117,6 +117,18 @@ def test_rows_of_numbers(ask):
     assert "rows of numbers" in reason(response)
 
 
+def test_values_that_a_network_can_not_take(ask):
+    for method in (EDL(), L2()):
+        model = untrained(ROWS, method)
+        with torch.no_grad():
+            for weights in model.module.parameters():
+                weights.mul_(1e3)
+        app = create_app(served(table=model))
+        response = ask("POST", "/v1/opinions", app=app, json={"inputs": [[3.4e38, -3.4e38, 3.4e38, 3.4e38]]})
+        assert response.status_code == 422
+        assert "the model table can't take the inputs" in reason(response)
+
+
 def test_the_list_of_models(ask):
     models = pair()
     rule = AbstentionRule.for_coverage(models["edl"].model.predict(pictures(50)[:, None]), None, 0.5)
@@ -161,6 +173,11 @@ def test_the_list_of_models(ask):
         (b'{"inputs": [[["1"]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[null]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[{}]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [{}]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[{"0": 1}]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1], 100000000000]]}', 422, "all of one shape"),
+        (b'{"inputs": [[[1]], 100000000000]}', 422, "all of one shape"),
+        (b'{"inputs": [[[[1]]]]}', 422, "inputs must be 1 x 16 x 16, got 1 x 1 x 1"),
         (b'{"inputs": [[[true]]]}', 422, "got true or false"),
         (b'{"inputs": [[1e999]]}', 422, "finite numbers"),
         (b'{"inputs": [[1e300]]}', 422, "finite numbers"),
@@ -189,7 +206,7 @@ def test_pixels_have_a_range(ask, pixel):
 def test_too_many_inputs(ask):
     body = json.dumps({"inputs": [[0]] * 10_001})
     response = ask("POST", "/v1/opinions", content=body, headers=JSON)
-    assert response.status_code == 413
+    assert response.status_code == 422
     assert reason(response) == "there must be 1 to 10,000 inputs, got 10,001"
     files = [("files", ("a.png", b"x", "image/png"))] * 4
     response = ask("POST", "/v1/opinions", files=files, app=create_app(pair(), Limits(inputs=3)))

@@ -155,7 +155,7 @@ def _on_ray(plan: Plan, chunks: list[int]) -> Iterator[int]:
     if not chunks:
         return
     if not ray.is_initialized():
-        ray.init(log_to_driver=False, logging_level="ERROR")
+        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     todo = ray.data.from_items([{"chunk": chunk} for chunk in chunks], override_num_blocks=len(chunks))
     actors = max(1, min(len(chunks), int(ray.cluster_resources().get("CPU", 1))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from torch import Tensor
 from evidentia.serve.refusals import Refusal
 
 Compute = Callable[[str, Tensor], list[Any]]
+Outcome = list[Any] | Exception
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +86,18 @@ class Batcher:
         return (whole,) if len(whole) <= self._batch else torch.split(whole, self._batch)
 
     async def close(self) -> None:
-        """Finish what waits, then end the thread."""
+        """Finish what waits, then end the thread; another question starts another."""
         if self._work is not None:
             await self._work
         self._thread.shutdown()
+        self._thread = ThreadPoolExecutor(1, "batch")
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while self.waiting:
             batches = {model: jobs for model in self._queues if (jobs := self._next(model))}
-            for jobs, outcome in await loop.run_in_executor(self._thread, self._outcomes, batches):
-                _settle(jobs, outcome)
+            for job, outcome in await loop.run_in_executor(self._thread, self._outcomes, batches):
+                _settle(job, outcome)
         self._work = None
 
     def _next(self, model: str) -> list[Job]:
@@ -112,26 +115,27 @@ class Batcher:
             size += len(job.inputs)
         return jobs
 
-    def _outcomes(self, batches: dict[str, list[Job]]) -> list[tuple[list[Job], list[Any] | Exception]]:
-        return [(jobs, self._outcome(model, jobs)) for model, jobs in batches.items()]
+    def _outcomes(self, batches: Mapping[str, list[Job]]) -> list[tuple[Job, Outcome]]:
+        return [one for model, jobs in batches.items() for one in self._outcomes_of(model, jobs)]
 
-    def _outcome(self, model: str, jobs: list[Job]) -> list[Any] | Exception:
+    def _outcomes_of(self, model: str, jobs: list[Job]) -> list[tuple[Job, Outcome]]:
         try:
-            return self._compute(model, torch.cat([job.inputs for job in jobs]))
-        except Exception as error:  # noqa: BLE001 - it belongs to those who asked, the queue goes on
-            return error
+            answers = iter(self._compute(model, torch.cat([job.inputs for job in jobs])))
+        except Exception as error:  # noqa: BLE001 - it belongs to the one who asked, the queue goes on
+            if len(jobs) == 1:
+                return [(jobs[0], error)]
+            # One input that a model can't take must not cost the others their answers.
+            return [one for job in jobs for one in self._outcomes_of(model, [job])]
+        return [(job, list(itertools.islice(answers, len(job.inputs)))) for job in jobs]
 
 
-def _settle(jobs: list[Job], outcome: list[Any] | Exception) -> None:
-    start = 0
-    for job in jobs:
-        end = start + len(job.inputs)
-        if not job.answers.done():
-            if isinstance(outcome, Exception):
-                job.answers.set_exception(outcome)
-            else:
-                job.answers.set_result(outcome[start:end])
-        start = end
+def _settle(job: Job, outcome: Outcome) -> None:
+    if job.answers.done():
+        return
+    if isinstance(outcome, Exception):
+        job.answers.set_exception(outcome)
+    else:
+        job.answers.set_result(outcome)
 
 
 def _forget(jobs: list[Job]) -> None:

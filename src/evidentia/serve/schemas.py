@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from evidentia.data.own import LARGEST_NUMBER
 from evidentia.serve.limits import Limits
 from evidentia.serve.served import ServedModel
 
@@ -16,9 +17,9 @@ REASONS = {
     400: "The body is empty or can't be read.",
     404: "There is no such model.",
     408: "The body took too long to arrive.",
-    413: "Too large: the body, the number of inputs, or the pictures.",
+    413: "Too large: the body, or the pictures once they are decoded.",
     415: "Neither JSON nor a form.",
-    422: "The inputs do not fit the models.",
+    422: "The inputs do not fit the models, or are too many.",
     503: "Too busy; the header Retry-After says when to try again.",
 }
 
@@ -89,17 +90,16 @@ def opinions_body(models: Iterable[ServedModel], limits: Limits) -> dict[str, An
     """The body of a question to these models."""
     models = list(models)
     names = {"type": "array", "minItems": 1, "items": {"type": "string", "enum": [m.name for m in models]}}
-    kinds = [kind for shape in sorted({m.model.input_shape for m in models}) for kind in _array_kinds(shape)]
+    kinds = [kind for shape in sorted({m.input_shape for m in models}) for kind in _array_kinds(shape)]
     count = {"minItems": 1, "maxItems": limits.inputs}
     numbers = {"type": "array", **count, "items": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}
     files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
-    return {
-        "required": True,
-        "content": {
-            "application/json": {"schema": _table("inputs", numbers, names)},
-            "multipart/form-data": {"schema": _table("files", files, names)},
-        },
-    }
+    content = {"application/json": {"schema": _table("inputs", numbers, names)}}
+    if any(len(model.input_shape) == 3 for model in models):
+        # In a form a list without items is no field at all.
+        named = {key: value for key, value in names.items() if key != "minItems"}
+        content["multipart/form-data"] = {"schema": _table("files", files, named)}
+    return {"required": True, "content": content}
 
 
 def _table(name: str, content: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _table(name: str, content: dict[str, Any], names: dict[str, Any]) -> dict[st
 def _array_kinds(shape: tuple[int, ...]) -> list[dict[str, Any]]:
     """A model's input as JSON: with its channels, and without where there is one."""
     if len(shape) == 1:
-        return [_array(shape, {"type": "number", "minimum": -3e38, "maximum": 3e38})]
+        return [_array(shape, {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER})]
     pixel = {"type": "number", "minimum": 0, "maximum": 255}
     return [_array(sizes, pixel) for sizes in ((shape[1:], shape) if shape[0] == 1 else (shape,))]
 

@@ -60,6 +60,8 @@ class ServedModel:
     def opinions(self, inputs: Tensor) -> list[dict[str, Any]]:
         """What the model says of raw inputs (N, ...), one table for each."""
         prediction = self.model.predict(inputs)
+        if not bool(prediction.probabilities.isfinite().all()):
+            raise InputError("values are too large for the network")
         classes = self.model.classes
         belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(inputs)
         columns = zip(

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 from torch import Tensor
 
+from evidentia.errors import EvidentiaError
 from evidentia.serve.batching import Batcher
 from evidentia.serve.limits import Bodies, Limits
 from evidentia.serve.metrics import Metrics
@@ -33,8 +34,7 @@ class Service:
         self._batcher = Batcher(
             self._compute, batch=limits.batch, limit=limits.waiting, seconds=limits.answering
         )
-        # One at a time: the memory that large bodies and pictures take has a bound.
-        self._reader = ThreadPoolExecutor(1, "read")
+        self._reader = _reader()
 
     @property
     def waiting(self) -> int:
@@ -61,12 +61,16 @@ class Service:
         return {"results": [{"model": name, "opinions": opinions} for name, opinions in answers.items()]}
 
     async def close(self) -> None:
-        """Finish what was accepted."""
+        """Finish what was accepted. An application may be started again."""
         await self._batcher.close()
         self._reader.shutdown()
+        self._reader = _reader()
 
     def _compute(self, name: str, inputs: Tensor) -> list[dict[str, Any]]:
-        opinions = self._models[name].opinions(inputs)
+        try:
+            opinions = self._models[name].opinions(inputs)
+        except EvidentiaError as error:
+            raise Refusal(422, f"the model {name} can't take the inputs: {error}") from error
         self._metrics.batch(name, [opinion["accepted"] for opinion in opinions])
         return opinions
 
@@ -96,6 +100,11 @@ class Service:
 
     async def _aside(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+
+
+def _reader() -> ThreadPoolExecutor:
+    # One at a time: the memory that large bodies and pictures take has a bound.
+    return ThreadPoolExecutor(1, "read")
 
 
 def _decoded(pictures: Pictures, shape: Shape, limits: Limits) -> Tensor:
