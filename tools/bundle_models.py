@@ -19,7 +19,7 @@ from evidentia.training import TrainingSettings
 HOME = Path(__file__).parents[1] / "src" / "evidentia" / "serve" / "models"
 METHODS = ("edl", "l2")
 NETWORK = LeNetSpec(hidden=300)
-SETTINGS = TrainingSettings(shift=2)
+SETTINGS = TrainingSettings()
 MOST_BYTES, LEAST_ACCURACY, LEAST_RATIO = 3_000_000, 0.992, 3.0
 
 
