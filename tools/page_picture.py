@@ -1,6 +1,6 @@
 """Take the picture of the page for the README: a 1 that has turned, at some angle.
 
-python tools/page_picture.py docs/images/page.png http://127.0.0.1:8000 60
+python tools/page_picture.py docs/images/page.png http://127.0.0.1:8000 80
 
 Needs a running `evidentia serve`, Chromium and Playwright.
 """

@@ -25,7 +25,7 @@ LETTER = "C"  # one that looks like no digit
 def expect():
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=30_000)
     return expect
 
 
