@@ -3,11 +3,13 @@
 python -m benchmarks.serving [REQUESTS] [MODEL...]     # default: 20,000 and the bundled pair
 
 The bare network is the same models' forward passes in a loop over batches that are ready, on one core; a
-client in a process of its own is left another. Images per second are compared in turns. Also looked at:
+client in a process of its own is left another. Images per second are compared in turns; and, since that is
+disturbed where cores are not free, images per second of the server's own processor time. Also looked at:
 errors, the slowest hundredth of the requests, and whether the server's memory stays level.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -58,21 +60,36 @@ def load(port: int, clients: int, requests: int, body: bytes) -> Measured:
     return Measured(len(told["latencies"]) / told["seconds"], told["latencies"], told["errors"])
 
 
-def bare_rate(models: list[TrainedModel], batches: int = 60) -> float:
-    """Images per second that all models take in, one after the other, in a loop over a batch."""
+@dataclass(frozen=True)
+class Bare:
+    """Images per second, and per second of processor time."""
+
+    rate: float
+    busy_rate: float
+
+
+def bare(models: list[TrainedModel], batches: int = 60) -> Bare:
+    """What all models take in, one after the other, in a loop over a batch."""
     raw = torch.randint(256, (BATCH, *models[0].input_shape), dtype=torch.uint8)
     inputs = [as_input(raw, model.standardize) for model in models]
     with torch.inference_mode():
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), time.process_time()
         for _ in range(batches):
             for model, ready in zip(models, inputs, strict=True):
                 model.module(ready)
-    return batches * BATCH / (time.perf_counter() - start)
+    images = batches * BATCH
+    return Bare(images / (time.perf_counter() - start), images / (time.process_time() - busy))
 
 
 def resident(process: int) -> int:
     """Bytes of memory that a process holds."""
     return int(Path(f"/proc/{process}/status").read_text().split("VmRSS:")[1].split()[0]) * 1024
+
+
+def busy_seconds(process: int) -> float:
+    """Processor time that a process has used."""
+    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -83,24 +100,29 @@ def main() -> None:
     models = [TrainedModel.load(path) for path in paths]
     image = torch.randint(256, models[0].input_shape, dtype=torch.uint8)
     body = json.dumps({"inputs": [image.tolist()]}, separators=(",", ":")).encode()
-    bare_rate(models)
-    rates: list[float] = []
+    bare(models)
+    bares: list[Bare] = []
     loads: list[Measured] = []
     memory: list[int] = []
     with server(paths) as (port, process):
         alone = load(port, 1, 300, body)
         load(port, CLIENTS, 1000, body)
+        begun = busy_seconds(process)
         for _ in range(TURNS):
-            rates.append(bare_rate(models))
+            bares.append(bare(models))
             loads.append(load(port, CLIENTS, requests // TURNS, body))
             memory.append(resident(process))
-    share = statistics.median(one.rate / rate for one, rate in zip(loads, rates, strict=True))
+        busy = busy_seconds(process) - begun
+    share = statistics.median(one.rate / alike.rate for one, alike in zip(loads, bares, strict=True))
+    busy_share = requests // TURNS * TURNS / busy / statistics.median(one.busy_rate for one in bares)
     latencies = sorted(second for one in loads for second in one.latencies)
     slow = latencies[int(0.99 * len(latencies))] / statistics.median(alone.latencies)
     errors, growth = sum(one.errors for one in loads), memory[-1] / memory[0]
-    print(f"bare network   {statistics.median(rates):8.0f} images/s on one core, {len(paths)} model(s)")
+    rate = statistics.median(one.rate for one in bares)
+    print(f"bare network   {rate:8.0f} images/s on one core, {len(paths)} model(s)")
     print(f"service        {statistics.median(one.rate for one in loads):8.0f} images/s, {CLIENTS} clients")
     print(f"share          {share:8.2f}   (at least {LEAST_SHARE})")
+    print(f"               {busy_share:8.2f}   by processor time")
     print(f"p99            {slow:8.1f}   times a lone request's median (at most {MOST_SLOW:g})")
     print(f"errors         {errors:8d}   of {len(latencies)}")
     print(

@@ -18,6 +18,7 @@ from evidentia.serve.refusals import Refusal
 
 Compute = Callable[[str, Tensor], list[Any]]
 Outcome = list[Any] | Exception
+QUIET_TURNS = 3  # of the event loop, some microseconds each
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Batcher:
     """Bounded queues, one for each model, before one thread that computes.
 
     While the thread works, requests gather; then all that wait for the same model go together, the oldest
-    first. A lone request does not wait for company.
+    first. A lone request waits for company no longer than some turns of the event loop.
     compute: for the model of a name and inputs (N, ...), one answer for each; called in the thread.
     batch: inputs that go together; limit: inputs that may wait; seconds: how long one may wait.
     """
@@ -95,10 +96,19 @@ class Batcher:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         while self.waiting:
+            await self._gather()
             batches = {model: jobs for model in self._queues if (jobs := self._next(model))}
             for job, outcome in await loop.run_in_executor(self._thread, self._outcomes, batches):
                 _settle(job, outcome)
         self._work = None
+
+    async def _gather(self) -> None:
+        """Let requests that are arriving now come in: until a few turns of the loop bring no more."""
+        quiet = 0
+        while quiet < QUIET_TURNS:
+            before = self.waiting
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if self.waiting == before else 0
 
     def _next(self, model: str) -> list[Job]:
         """The oldest jobs that fit a batch; those that nobody awaits any more are left out."""
