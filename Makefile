@@ -38,6 +38,7 @@ check: $(READY)  ## run the linters: ruff, mypy, import-linter
 bench: $(READY) $(PEERS_READY)  ## measure speed against peers, in an environment of their own
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.data
+	$(BIN)/python -m benchmarks.serving
 	$(PEERS)/bin/python -m benchmarks.loss
 
 # Without their dependencies, which would pull another torch: the losses need torch alone.

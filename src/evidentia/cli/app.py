@@ -15,6 +15,8 @@ from evidentia.cli import data, models
 from evidentia.cli.demo import demo
 from evidentia.cli.methods import methods
 from evidentia.cli.reproduce import ManyNames, reproduce
+from evidentia.cli.score import score
+from evidentia.cli.serve import serve
 from evidentia.errors import EvidentiaError, EvidentiaWarning
 
 INTERRUPTED = 130
@@ -33,6 +35,8 @@ for command in (
     models.evaluate,
     models.threshold,
     models.export,
+    serve,
+    score,
 ):
     app.command(cls=models.Command)(command)
 app.command(cls=ManyNames)(reproduce)

@@ -1,0 +1,136 @@
+"""Load on the service, on loopback: single images from 64 clients at once, against the bare network.
+
+python -m benchmarks.serving [REQUESTS] [MODEL...]     # default: 20,000 and the bundled pair
+
+The bare network is the same models' forward passes in a loop over batches that are ready, on one core; a
+client in a process of its own is left another. Images per second are compared in turns; and, since that is
+disturbed where cores are not free, images per second of the server's own processor time. Also looked at:
+errors, the slowest hundredth of the requests, and whether the server's memory stays level.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from evidentia.model import TrainedModel
+from evidentia.serve.served import bundled_paths
+from evidentia.training import as_input
+
+CLIENTS, BATCH, TURNS = 64, 64, 4
+LEAST_SHARE, MOST_SLOW, MOST_GROWTH = 0.6, 20.0, 1.1
+SERVE = (sys.executable, "-c", "from evidentia.cli.app import main; main()", "serve", "--port", "0")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One load: requests per second, seconds of each, and how many were not answered well."""
+
+    rate: float
+    latencies: list[float]
+    errors: int
+
+
+@contextmanager
+def server(paths: list[Path]) -> Iterator[tuple[int, int]]:
+    """The service in a process of its own: its port and process number."""
+    command = [*SERVE, *map(str, paths)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split(" at ")[1].split()[0]
+        try:
+            yield int(address.rpartition(":")[2]), process.pid
+        finally:
+            process.terminate()
+
+
+def load(port: int, clients: int, requests: int, body: bytes) -> Measured:
+    """So many requests from so many connections."""
+    words = ("benchmarks.serving_client", str(port), str(clients), str(requests))
+    ended = subprocess.run((sys.executable, "-m", *words), input=body, capture_output=True, check=True)
+    told = json.loads(ended.stdout)
+    return Measured(len(told["latencies"]) / told["seconds"], told["latencies"], told["errors"])
+
+
+@dataclass(frozen=True)
+class Bare:
+    """Images per second, and per second of processor time."""
+
+    rate: float
+    busy_rate: float
+
+
+def bare(models: list[TrainedModel], batches: int = 60) -> Bare:
+    """What all models take in, one after the other, in a loop over a batch."""
+    raw = torch.randint(256, (BATCH, *models[0].input_shape), dtype=torch.uint8)
+    inputs = [as_input(raw, model.standardize) for model in models]
+    with torch.inference_mode():
+        start, busy = time.perf_counter(), time.process_time()
+        for _ in range(batches):
+            for model, ready in zip(models, inputs, strict=True):
+                model.module(ready)
+    images = batches * BATCH
+    return Bare(images / (time.perf_counter() - start), images / (time.process_time() - busy))
+
+
+def resident(process: int) -> int:
+    """Bytes of memory that a process holds."""
+    return int(Path(f"/proc/{process}/status").read_text().split("VmRSS:")[1].split()[0]) * 1024
+
+
+def busy_seconds(process: int) -> float:
+    """Processor time that a process has used."""
+    ticks = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure in turns, print, fail where a limit is missed."""
+    requests = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    paths = [Path(word) for word in sys.argv[2:]] or bundled_paths()
+    torch.set_num_threads(1)
+    models = [TrainedModel.load(path) for path in paths]
+    image = torch.randint(256, models[0].input_shape, dtype=torch.uint8)
+    body = json.dumps({"inputs": [image.tolist()]}, separators=(",", ":")).encode()
+    bare(models)
+    bares: list[Bare] = []
+    loads: list[Measured] = []
+    memory: list[int] = []
+    with server(paths) as (port, process):
+        alone = load(port, 1, 300, body)
+        load(port, CLIENTS, 1000, body)
+        begun = busy_seconds(process)
+        for _ in range(TURNS):
+            bares.append(bare(models))
+            loads.append(load(port, CLIENTS, requests // TURNS, body))
+            memory.append(resident(process))
+        busy = busy_seconds(process) - begun
+    share = statistics.median(one.rate / alike.rate for one, alike in zip(loads, bares, strict=True))
+    busy_share = requests // TURNS * TURNS / busy / statistics.median(one.busy_rate for one in bares)
+    latencies = sorted(second for one in loads for second in one.latencies)
+    slow = latencies[int(0.99 * len(latencies))] / statistics.median(alone.latencies)
+    errors, growth = sum(one.errors for one in loads), memory[-1] / memory[0]
+    rate = statistics.median(one.rate for one in bares)
+    print(f"bare network   {rate:8.0f} images/s on one core, {len(paths)} model(s)")
+    print(f"service        {statistics.median(one.rate for one in loads):8.0f} images/s, {CLIENTS} clients")
+    print(f"share          {share:8.2f}   (at least {LEAST_SHARE})")
+    print(f"               {busy_share:8.2f}   by processor time")
+    print(f"p99            {slow:8.1f}   times a lone request's median (at most {MOST_SLOW:g})")
+    print(f"errors         {errors:8d}   of {len(latencies)}")
+    print(
+        f"memory         {growth:8.2f}   times that after a quarter of the requests (at most {MOST_GROWTH})"
+    )
+    if share < LEAST_SHARE or slow > MOST_SLOW or errors or growth > MOST_GROWTH:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

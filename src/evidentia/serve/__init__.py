@@ -1,0 +1,1 @@
+"""The service: opinions over HTTP, and the page where one can watch a network doubt."""

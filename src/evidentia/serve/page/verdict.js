@@ -1,0 +1,25 @@
+// From an opinion to a sentence.
+
+export const UNKNOWN = "I do not know";
+
+// threshold: null stands for the model's own rule, which the service has applied already.
+export function accepts(opinion, threshold) {
+  if (threshold === null) return opinion.accepted;
+  return opinion.uncertainty < threshold;
+}
+
+export function sentence(opinion, threshold) {
+  return accepts(opinion, threshold) ? itIs(opinion.best) : UNKNOWN;
+}
+
+export function itIs(name) {
+  if (!/^([0-9]+|[A-Za-z])$/.test(name)) return `It is “${name}”`;
+  const vowel = /^(8\d*|11|18|[AEFHILMNORSX])$/i.test(name);
+  return `It is ${vowel ? "an" : "a"} ${name}`;
+}
+
+export function percent(value) {
+  if (value > 0 && value < 0.01) return "under 1%";
+  if (value < 1 && value > 0.99) return "over 99%";
+  return `${Math.round(100 * value)}%`;
+}

@@ -1,0 +1,112 @@
+"""Service: from a request to the opinions of the models that it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+from torch import Tensor
+
+from evidentia.errors import EvidentiaError
+from evidentia.serve.batching import Batcher
+from evidentia.serve.limits import Bodies, Limits
+from evidentia.serve.metrics import Metrics
+from evidentia.serve.reading import Numbers, Pictures, Shape, read_form, read_json, require_pixels
+from evidentia.serve.refusals import Refusal
+from evidentia.serve.served import ServedModel
+
+SMALL = 2**16  # bytes; a smaller body is read faster than handed to a thread
+
+Result = TypeVar("Result")
+
+
+class Service:
+    """The models, the limits, the queue."""
+
+    def __init__(self, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics) -> None:
+        self._models, self._limits, self._metrics = models, limits, metrics
+        self._bodies = Bodies(limits)
+        self._batcher = Batcher(
+            self._compute, batch=limits.batch, limit=limits.waiting, seconds=limits.answering
+        )
+        self._reader = _reader()
+
+    @property
+    def waiting(self) -> int:
+        """Inputs in the queue."""
+        return self._batcher.waiting
+
+    async def answer(self, scope: Scope, receive: Receive) -> Response:
+        """What each model that is asked says of each input, or why it can't."""
+        try:
+            headers = dict(scope["headers"])
+            return Response(to_json(await self._opinions(headers, receive)), media_type="application/json")
+        except Refusal as refusal:
+            return refusal.response()
+
+    async def _opinions(self, headers: dict[bytes, bytes], receive: Receive) -> dict[str, Any]:
+        announced = headers.get(b"content-length", b"")
+        async with self._bodies.read(int(announced) if announced.isdigit() else 0, receive) as body:
+            asked = await self._read(headers.get(b"content-type", b"").decode("latin-1"), body)
+            chosen = self._chosen(asked.models)
+            inputs: dict[Shape, Tensor] = {}
+            for shape in dict.fromkeys(model.input_shape for model in chosen):
+                inputs[shape] = await self._shaped(asked, shape, len(body))
+        answers = await self._batcher.ask({model.name: inputs[model.input_shape] for model in chosen})
+        return {"results": [{"model": name, "opinions": opinions} for name, opinions in answers.items()]}
+
+    async def close(self) -> None:
+        """Finish what was accepted. An application may be started again."""
+        await self._batcher.close()
+        self._reader.shutdown()
+        self._reader = _reader()
+
+    def _compute(self, name: str, inputs: Tensor) -> list[dict[str, Any]]:
+        try:
+            opinions = self._models[name].opinions(inputs)
+        except EvidentiaError as error:
+            raise Refusal(422, f"the model {name} can't take the inputs: {error}") from error
+        self._metrics.batch(name, [opinion["accepted"] for opinion in opinions])
+        return opinions
+
+    async def _read(self, content_type: str, body: bytes) -> Numbers | Pictures:
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind not in ("application/json", "multipart/form-data"):
+            raise Refusal(415, "send application/json or multipart/form-data")
+        if not body:
+            raise Refusal(400, "the body is empty")
+        if kind == "multipart/form-data":
+            return await read_form(content_type, body, self._limits)
+        if len(body) <= SMALL:
+            return read_json(body, self._limits)
+        return await self._aside(lambda: read_json(body, self._limits))
+
+    def _chosen(self, names: tuple[str, ...] | None) -> list[ServedModel]:
+        if names is None:
+            return list(self._models.values())
+        if any(name not in self._models for name in names):
+            raise Refusal(404, f"there is no such model; there are: {', '.join(self._models)}")
+        return [self._models[name] for name in dict.fromkeys(names)]
+
+    async def _shaped(self, asked: Numbers | Pictures, shape: Shape, size: int) -> Tensor:
+        if isinstance(asked, Pictures):
+            return await self._aside(lambda: _decoded(asked, shape, self._limits))
+        return asked.shaped(shape) if size <= SMALL else await self._aside(lambda: asked.shaped(shape))
+
+    async def _aside(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+
+
+def _reader() -> ThreadPoolExecutor:
+    # One at a time: the memory that large bodies and pictures take has a bound.
+    return ThreadPoolExecutor(1, "read")
+
+
+def _decoded(pictures: Pictures, shape: Shape, limits: Limits) -> Tensor:
+    require_pixels(pictures, limits)
+    return pictures.shaped(shape)

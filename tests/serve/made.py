@@ -1,0 +1,49 @@
+"""Small models and pictures for the tests of the service."""
+
+import io
+
+import torch
+from PIL import Image
+
+from evidentia.methods import EDL, L2
+from evidentia.model import TrainedModel
+from evidentia.nets import LeNetSpec, MLPSpec, Standardize
+from evidentia.serve.served import ServedModel
+
+CLASSES = ("cat", "dog", "owl")
+PICTURE = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=8)
+COLOUR = LeNetSpec(3, 16, 20, num_classes=3, filters=(4, 4), hidden=8)
+ROWS = MLPSpec(4, 3, hidden=(8,))
+
+
+def untrained(spec, method):
+    """A model with the weights that it starts from, always the same."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = method.build(spec).eval()
+    channels = spec.input_shape[0]
+    standardize = Standardize((0.0,) * channels, (64.0 if len(spec.input_shape) == 3 else 1.0,) * channels)
+    return TrainedModel(module, method, CLASSES, standardize, spec.input_shape, spec)
+
+
+def served(**models):
+    """Models by name, as an application takes them."""
+    return {name: ServedModel(name, model) for name, model in models.items()}
+
+
+def pair():
+    """The same pictures for both: one evidential, one softmax."""
+    return served(edl=untrained(PICTURE, EDL()), l2=untrained(PICTURE, L2()))
+
+
+def pictures(count, seed=0):
+    """Random pictures (count, 16, 16), uint8."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (count, 16, 16), dtype=torch.uint8, generator=generator)
+
+
+def encoded(picture, kind="PNG"):
+    """The bytes of a file."""
+    file = io.BytesIO()
+    Image.fromarray(picture.numpy()).save(file, kind)
+    return file.getvalue()

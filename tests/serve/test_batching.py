@@ -1,0 +1,170 @@
+import asyncio
+import threading
+
+import pytest
+import torch
+
+from evidentia.serve.batching import Batcher
+from evidentia.serve.refusals import Refusal
+
+
+class Recorder:
+    """Computes the sum of each input; remembers the batches, and can be held."""
+
+    def __init__(self):
+        self.batches = []
+        self.free = threading.Event()
+        self.free.set()
+
+    def __call__(self, model, inputs):
+        assert self.free.wait(10)
+        self.batches.append((model, len(inputs)))
+        if model == "broken" and bool((inputs == 13).any()):
+            raise ArithmeticError("no sum")
+        return inputs.sum(1).tolist()
+
+
+def batcher(compute, **changes):
+    return Batcher(compute, **{"batch": 8, "limit": 100, "seconds": 10.0} | changes)
+
+
+def rows(*values):
+    return torch.tensor([[float(value), 1.0] for value in values])
+
+
+async def held(queue, compute):
+    """A first question that the thread is busy with, so that the next ones gather."""
+    compute.free.clear()
+    first = asyncio.create_task(queue.ask({"a": rows(0)}))
+    while queue.waiting or not queue.busy:
+        await asyncio.sleep(0.001)
+    return first
+
+
+def test_a_lone_question_is_answered_at_once():
+    compute = Recorder()
+    assert asyncio.run(batcher(compute).ask({"a": rows(1, 2), "b": rows(5)})) == {"a": [2, 3], "b": [6]}
+    assert sorted(compute.batches) == [("a", 2), ("b", 1)]
+
+
+def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        others = [asyncio.create_task(queue.ask({"a": rows(n, n + 1), "b": rows(n)})) for n in range(1, 4)]
+        await asyncio.sleep(0)
+        assert queue.waiting == 9
+        compute.free.set()
+        answers = await asyncio.gather(first, *others)
+        await queue.close()
+        return compute.batches, answers
+
+    batches, answers = asyncio.run(scenario())
+    assert batches == [("a", 1), ("a", 6), ("b", 3)]
+    assert answers == [{"a": [1]}, *({"a": [n + 1, n + 2], "b": [n + 1]} for n in range(1, 4))]
+
+
+def test_a_batch_has_a_size():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute, batch=8)
+        first = await held(queue, compute)
+        whole = asyncio.create_task(queue.ask({"a": rows(*range(20))}))
+        await asyncio.sleep(0)
+        compute.free.set()
+        await first
+        return compute.batches, await whole
+
+    batches, answers = asyncio.run(scenario())
+    assert batches == [("a", 1), ("a", 8), ("a", 8), ("a", 4)]
+    assert answers == {"a": [n + 1 for n in range(20)]}
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute, limit=4)
+        first = await held(queue, compute)
+        second = asyncio.create_task(queue.ask({"a": rows(1, 2, 3)}))
+        await asyncio.sleep(0)
+        with pytest.raises(Refusal, match="waiting") as refused:
+            await queue.ask({"a": rows(4), "b": rows(4)})
+        compute.free.set()
+        await first
+        return refused.value, await second, await queue.ask({"b": rows(9)})
+
+    refused, second, after = asyncio.run(scenario())
+    assert (refused.status, refused.retry_after) == (503, 1)
+    assert second == {"a": [2, 3, 4]}
+    assert after == {"b": [10]}
+
+
+def test_an_empty_queue_takes_a_question_of_any_size():
+    answers = asyncio.run(batcher(Recorder(), limit=4).ask({"a": rows(*range(10))}))
+    assert answers == {"a": [n + 1 for n in range(10)]}
+
+
+def test_what_waits_too_long_is_refused_and_not_computed():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute, seconds=0.02)
+        first = await held(queue, compute)
+        late = asyncio.create_task(queue.ask({"a": rows(1), "b": rows(1)}))
+        await asyncio.sleep(0.05)
+        compute.free.set()
+        await first
+        with pytest.raises(Refusal, match="too long") as refused:
+            await late
+        return refused.value.status, compute.batches
+
+    assert asyncio.run(scenario()) == (503, [("a", 1)])
+
+
+def test_what_nobody_awaits_any_more_is_not_computed():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        gone = asyncio.create_task(queue.ask({"a": rows(1)}))
+        await asyncio.sleep(0)
+        gone.cancel()
+        stays = asyncio.create_task(queue.ask({"a": rows(2)}))
+        await asyncio.sleep(0)
+        compute.free.set()
+        await first
+        assert await stays == {"a": [3]}
+        return compute.batches, queue.waiting
+
+    assert asyncio.run(scenario()) == ([("a", 1), ("a", 1)], 0)
+
+
+def test_an_error_belongs_to_the_one_who_asked_and_the_queue_goes_on():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        others = [asyncio.create_task(queue.ask({"broken": rows(n)})) for n in (1, 13, 2)]
+        await asyncio.sleep(0)
+        compute.free.set()
+        await first
+        with pytest.raises(ArithmeticError, match="no sum"):
+            await others[1]
+        return await others[0], await others[2], await queue.ask({"a": rows(1)})
+
+    assert asyncio.run(scenario()) == ({"broken": [2]}, {"broken": [3]}, {"a": [2]})
+
+
+def test_close_finishes_what_waits():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        second = asyncio.create_task(queue.ask({"a": rows(1)}))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(queue.close())
+        compute.free.set()
+        await closing
+        return await first, await second
+
+    assert asyncio.run(scenario()) == ({"a": [1]}, {"a": [2]})

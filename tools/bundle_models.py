@@ -1,0 +1,67 @@
+"""Train the pair of models that comes with the service, and write them into the package.
+
+python tools/bundle_models.py [METHOD...]     # these alone; then, as always, look at both
+
+Both are one LeNet with a smaller hidden layer, trained on MNIST as `evidentia train` does it. They are the
+only weights that the project keeps. Ends with 1 where they are too large or too weak, or softmax doubts too
+much.
+"""
+
+import sys
+from pathlib import Path
+
+from evidentia.data import load
+from evidentia.methods import make_method
+from evidentia.model import TrainedModel
+from evidentia.nets import LeNetSpec
+from evidentia.training import TrainingSettings
+
+HOME = Path(__file__).parents[1] / "src" / "evidentia" / "serve" / "models"
+METHODS = ("edl", "l2")
+NETWORK = LeNetSpec(hidden=300)
+SETTINGS = TrainingSettings()
+MOST_BYTES, LEAST_ACCURACY, LEAST_RATIO = 3_000_000, 0.992, 3.0
+
+
+def train(name: str) -> None:
+    """One model, from MNIST into the package."""
+    print(f"training {name}", flush=True)
+    model = TrainedModel.train(load("mnist"), make_method(name), NETWORK, SETTINGS, report=show)
+    model.save(HOME / f"{name}.safetensors")
+
+
+def show(metrics: dict[str, float]) -> None:
+    """One line for an epoch."""
+    print("  ".join(f"{name} {value:.4g}" for name, value in metrics.items()), flush=True)
+
+
+def accuracy(model: TrainedModel) -> float:
+    """On the test images of MNIST."""
+    test = load("mnist", "test")
+    return float((model.predict(test.images).labels == model.labels_of(test)).float().mean())
+
+
+def doubt(model: TrainedModel) -> float:
+    """The mean normalised entropy on letters, which the model can't know."""
+    return float(model.predict(load("notmnist", "test").images).entropy(normalized=True).mean())
+
+
+def main() -> None:
+    """Train what is named, or both; then look at both."""
+    for name in sys.argv[1:] or METHODS:
+        train(name)
+    paths = {name: HOME / f"{name}.safetensors" for name in METHODS}
+    models = {name: TrainedModel.load(path) for name, path in paths.items()}
+    size = sum(path.stat().st_size for path in paths.values())
+    known = {name: accuracy(model) for name, model in models.items()}
+    doubts = {name: doubt(model) for name, model in models.items()}
+    ratio = doubts["edl"] / doubts["l2"]
+    for name in METHODS:
+        print(f"{name:4s} accuracy on MNIST {known[name]:.4f}, entropy on notMNIST {doubts[name]:.3f}")
+    print(f"EDL doubts letters {ratio:.2f} times as much; {size:,} bytes together")
+    if size > MOST_BYTES or min(known.values()) < LEAST_ACCURACY or ratio < LEAST_RATIO:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
