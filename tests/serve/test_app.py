@@ -9,7 +9,7 @@ import zlib
 import httpx
 import pytest
 import torch
-from made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, served, untrained
+from tests.serve.made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, served, untrained
 
 from evidentia.abstention import AbstentionRule
 from evidentia.methods import EDL, L2

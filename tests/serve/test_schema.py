@@ -2,8 +2,8 @@
 
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
-from made import PICTURE, ROWS, served, untrained
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from tests.serve.made import PICTURE, ROWS, served, untrained
 
 from evidentia.methods import EDL, L2
 from evidentia.serve.app import create_app

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import START
-from made import PICTURE, pictures, untrained
+from tests.serve.conftest import START
+from tests.serve.made import PICTURE, pictures, untrained
 
 from evidentia.cli import app
 from evidentia.methods import EDL, L2

@@ -36,5 +36,6 @@ def demo(
     header = ("", "evidential", "softmax")
     print_table(header, ((row.label, row.evidential, row.softmax) for row in table(outcome)))
     typer.echo(f"Done in {time.perf_counter() - start:.0f} s. Open in a browser: {path.resolve().as_uri()}")
+    typer.echo("Draw and watch: evidentia serve, then open http://127.0.0.1:8000")
     typer.echo(f"Ask the model:  evidentia predict {out / 'edl.safetensors'} PICTURE")
     typer.echo("Train your own: evidentia train --help")
