@@ -266,9 +266,9 @@ PAPER = (
         changes={
             "ensemble": Changes({"size": 5}, training={"epochs": 8}),
             "dropout": Changes(measured={"samples": 50}, attacked={"samples": 10}),
-            "ffgu": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
-            "fflu": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
-            "mnfg": Changes(training=FASTER, measured={"samples": 50}, attacked={"samples": 10}),
+            "ffgu": Changes(training=FASTER, measured={"samples": 20}, attacked={"samples": 10}),
+            "fflu": Changes(training=FASTER, measured={"samples": 20}, attacked={"samples": 10}),
+            "mnfg": Changes(training=FASTER, measured={"samples": 20}, attacked={"samples": 10}),
         },
         measuring=Measuring(attacked=1000, batch=100),
     ),
