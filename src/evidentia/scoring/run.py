@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import shutil
@@ -155,11 +156,12 @@ def _on_ray(plan: Plan, chunks: list[int]) -> Iterator[int]:
     if not chunks:
         return
     if not ray.is_initialized():
-        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     todo = ray.data.from_items([{"chunk": chunk} for chunk in chunks], override_num_blocks=len(chunks))
-    actors = max(1, min(len(chunks), int(ray.cluster_resources().get("CPU", 1))))
-    scored = todo.map(Scorer, fn_constructor_args=(plan,), concurrency=(1, actors))
+    cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+    actors = max(1, min(len(chunks), cores))
+    scored = todo.map(Scorer, fn_constructor_args=(plan,), concurrency=(1, actors))  # type: ignore[arg-type]
     for row in scored.iter_rows():
         yield int(row["chunk"])
 
