@@ -158,7 +158,7 @@ def _only_array(path: Path) -> np.ndarray:
                 raise DataError(
                     f"{path.name} must hold images or features, got {', '.join(names) or 'nothing'}"
                 )
-            array = file[names[0]]
+            array: np.ndarray = file[names[0]]
     except UNREADABLE_NPZ as error:
         raise DataError(f"{path.name} is not an .npz file of plain arrays: {error}") from error
     if array.dtype.kind not in "fiu" or array.dtype == np.uint64:
