@@ -159,7 +159,8 @@ def _on_ray(plan: Plan, chunks: list[int]) -> Iterator[int]:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     todo = ray.data.from_items([{"chunk": chunk} for chunk in chunks], override_num_blocks=len(chunks))
-    actors = max(1, min(len(chunks), int(ray.cluster_resources().get("CPU", 1))))  # type: ignore[no-untyped-call]
+    cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+    actors = max(1, min(len(chunks), cores))
     scored = todo.map(Scorer, fn_constructor_args=(plan,), concurrency=(1, actors))  # type: ignore[arg-type]
     for row in scored.iter_rows():
         yield int(row["chunk"])
