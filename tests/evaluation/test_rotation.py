@@ -7,7 +7,7 @@ from scipy import ndimage
 from tests.evaluation.naive import naive_rotation
 
 from evidentia.errors import InputError
-from evidentia.evaluation import rotate
+from evidentia.evaluation import narrowest, rotate
 
 
 def noise(*shape, seed=0):
@@ -126,3 +126,18 @@ def test_angles_are_finite_and_there_are_some(degrees):
 def test_angles_are_a_sequence_of_numbers(degrees):
     with pytest.raises(InputError, match="degrees must be a sequence of numbers, got "):
         rotate(noise(1, 4, 4), degrees)
+
+
+def test_the_narrowest_is_the_first_with_the_fewest_columns_of_ink():
+    images = torch.zeros(4, 1, 5, 6, dtype=torch.uint8)
+    images[0, 0, 2, :] = 9
+    images[1, 0, :, 2:4] = 9
+    images[2, 0, 0, 4:6] = 200
+    images[3, 0, :, :3] = 9
+    assert torch.equal(narrowest(images), images[1])
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (0, 1, 8, 8)])
+def test_the_narrowest_of_no_images(shape):
+    with pytest.raises(InputError, match="images must "):
+        narrowest(noise(*shape))

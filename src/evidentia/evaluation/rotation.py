@@ -27,6 +27,8 @@ def rotate(images: Tensor, degrees: Sequence[float]) -> Tensor:
 def narrowest(images: Tensor) -> Tensor:
     """Of images (N, C, H, W), the one whose ink covers the fewest columns, the first of them, (C, H, W)."""
     _check(images)
+    if images.ndim != 4:
+        raise InputError(f"images must be (N, C, H, W), got {describe(images)}")
     columns = (images > 0).any(dim=2).sum(dim=(1, 2))
     return images[int(columns.argmin())]
 
