@@ -31,7 +31,7 @@ def test_the_demo_prints_a_table_and_where_to_go_on(app, tmp_path):
     shown = table[0][-2:]
     assert all(value.endswith("%") for value in shown)
     assert f"<td>{shown[0]}</td><td>{shown[1]}</td>" in report.read_text(encoding="utf-8")
-    assert max(map(len, result.stdout.splitlines()[1:-3])) <= 80
+    assert max(map(len, result.stdout.splitlines()[1:-4])) <= 80
 
 
 def test_help_hides_what_tests_need(app):

@@ -118,7 +118,7 @@ def test_what_r_sees_of_the_weights(kind, monkeypatch):
         mean = (layer.weight * z[0].view(-1, 1, 1, 1)).reshape(3, -1)
         columns = list(zip(mean.T, sigma.reshape(3, -1).T, strict=True))
     for mean, spread in columns:
-        readings.append(math.tanh(float(reader @ mean + (reader * spread).square().sum().sqrt())))
+        readings.append(torch.tanh(reader @ mean + (reader * spread).square().sum().sqrt()).item())
     assert layer._reading(z).item() == pytest.approx(sum(readings) / len(readings))
 
 

@@ -24,6 +24,7 @@ def test_on_two_nodes_of_which_one_is_killed(folder, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["alive"] == 1
+    assert said["models_when_killed"][0] < 4
     assert said["results"] == 4
     for each in experiments():
         ours, here = (read_result(result_path(where, each)) for where in (tmp_path, folder))

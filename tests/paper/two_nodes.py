@@ -20,7 +20,7 @@ def experiments():
 
 
 def main(folder):
-    """Print the names of the nodes that were left, and how many tasks ran on the node that was killed."""
+    """Print how many nodes were left, how many models were done when one was killed, and the results."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -45,8 +45,11 @@ def main(folder):
     watcher = threading.Thread(target=kill)
     watcher.start()
     results = run_on_ray(experiments(), folder)
-    watcher.join(timeout=10)
-    alive = sum(node["Alive"] for node in ray.nodes())
+    watcher.join(timeout=60)
+    alive, until = 2, time.monotonic() + 60
+    while alive != 1 and time.monotonic() < until:  # the head takes its time to notice
+        alive = sum(node["Alive"] for node in ray.nodes())
+        time.sleep(0.2)
     ray.shutdown()
     cluster.shutdown()
     sys.stdout.write(json.dumps({"alive": alive, "models_when_killed": killed, "results": len(results)}))
