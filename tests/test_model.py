@@ -144,7 +144,7 @@ def test_a_class_never_seen(models, digits):
 
 
 def test_one_class_is_no_classification(digits):
-    with pytest.raises(DataError, match="1 class; a classifier needs two or more"):
+    with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
         TrainedModel.train(digits.only(["3"]), settings=QUICK)
 
 

@@ -6,16 +6,21 @@ import evidentia
 PUBLIC = [
     "AbstentionRule",
     "DataError",
+    "Dropout",
     "EDL",
+    "Ensemble",
     "EvidentiaError",
     "EvidentiaWarning",
     "EvidentialClassifier",
     "EvidentialLoss",
+    "FFGU",
+    "FFLU",
     "FetchError",
     "InputError",
     "L2",
     "LeNetSpec",
     "MLPSpec",
+    "MNFG",
     "MissingExtraError",
     "ModelFileError",
     "Opinion",
@@ -25,8 +30,10 @@ PUBLIC = [
     "__version__",
     "data",
     "evaluation",
+    "from_softmax",
     "functional",
     "fuse",
+    "make_method",
 ]
 
 

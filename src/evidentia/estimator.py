@@ -30,7 +30,7 @@ from evidentia.training.loop import Loop, generators_kept
 
 WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
 USUAL_BATCH = 128
-IMAGE_CHANNELS = (1, 3)
+IMAGE_CHANNELS = (1, 3, 4)
 
 
 class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -98,6 +98,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(
                 "classes must be given at the first call of partial_fit: all that will ever come"
             )
+        if self.class_weight == "balanced":
+            raise InputError("class_weight 'balanced' needs all samples at once; give a dict to partial_fit")
         inputs, labels = self._validated_pair(X, y, reset=first)
         named = self.classes_ if classes is None else np.unique(column_or_1d(classes))
         if not first and not np.array_equal(named, self.classes_):

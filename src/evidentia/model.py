@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,14 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from evidentia.abstention import AbstentionRule
+from evidentia.core.checks import require_whole
 from evidentia.core.opinion import Opinion
 from evidentia.core.predictive import Prediction, Predictive
 from evidentia.data import Dataset, Table
 from evidentia.errors import DataError, EvidentiaError, InputError, MissingExtraError, ModelFileError
-from evidentia.methods import EDL, Method, method_from_dict, method_to_dict
+from evidentia.methods import EDL, METHODS, Method, method_from_dict, method_to_dict
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize, spec_from_dict, spec_to_dict
 from evidentia.training import Run, Samples, TrainingSettings, as_input, fit
-from evidentia.training.checkpoint import digest, read_tensors, write_tensors
+from evidentia.training.checkpoint import digest, read_tensors, write_bytes_safely, write_tensors
 
 FORMAT = 1
 HALF = 0.5
@@ -60,19 +62,21 @@ class TrainedModel:
         run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
         """
         method, settings = method or EDL(), settings or TrainingSettings()
-        if len(data.classes) < 2:
-            raise DataError(f"{data.name} has {len(data.classes)} class; a classifier needs two or more")
+        require_classes(data)
         spec = None if isinstance(network, nn.Module) else network or method.adapt(default_network(data))
         with torch.random.fork_rng():
             torch.manual_seed(settings.seed)
-            module = network if isinstance(network, nn.Module) else method.build(spec)  # type: ignore[arg-type]
+            module = method.build(spec) if spec is not None else method.adopt(network)  # type: ignore[arg-type]
         standardize = Standardize.fit(raw_inputs(data))
         if isinstance(data, Table) and (settings.shift or settings.flip):
             raise InputError("shift and flip are for images, not for rows of numbers")
         require_network(module, spec, as_input(raw_inputs(data)[:1], standardize), len(data.classes))
+        if held_out is not None and raw_inputs(held_out).shape[1:] != raw_inputs(data).shape[1:]:
+            shapes = [tuple(raw_inputs(each).shape[1:]) for each in (data, held_out)]
+            raise DataError(f"held_out must have inputs {shapes[0]} like the training data, got {shapes[1]}")
         description = {
             "method": method_to_dict(method),
-            "network": None if spec is None else spec_to_dict(spec),
+            "network": repr(module) if spec is None else spec_to_dict(spec),
             "settings": settings.to_dict(),
             "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
             "sha256": {"train": digest_of(data), "held_out": held_out and digest_of(held_out)},
@@ -87,8 +91,8 @@ class TrainedModel:
             run=None if run_dir is None else Run(run_dir, description),
             report=report,
         )
-        training = {**description, "epochs": len(history), "last": history[-1], "history": history}
-        if settings.patience is not None:
+        training = {**description, "last": history[-1], "history": history}
+        if settings.patience is not None and method.trainings == 1:
             training["best"] = min(history, key=lambda metrics: metrics["held_out_loss"])
         shape = tuple(raw_inputs(data).shape[1:])
         return cls(module, method, data.classes, standardize, shape, spec, None, training)
@@ -105,6 +109,7 @@ class TrainedModel:
         generator: for methods that draw; without one they draw the same every time.
         """
         self._require_inputs(inputs)
+        require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
         like = next(self.module.parameters())
         self.module.eval()
@@ -176,6 +181,8 @@ class TrainedModel:
             if network is None:
                 raise InputError("the network was the user's own: give it, load(path, network=...)")
             module = method.build(network)
+        else:
+            module = method.adopt(module)
         rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
         standardize = Standardize(**header["standardize"])
         shape = tuple(int(size) for size in header["input_shape"])
@@ -189,7 +196,9 @@ class TrainedModel:
 
     def export_program(self, path: str | Path) -> None:
         """Write a torch.export program: raw inputs (N, ...) in float32 to named tensors, any N."""
-        torch.export.save(self._exported(), path)
+        content = io.BytesIO()
+        torch.export.save(self._exported(), content)
+        write_bytes_safely(Path(path), content.getvalue())
 
     def export_onnx(self, path: str | Path) -> None:
         """Write an ONNX file: raw inputs (N, ...) in float32 to probabilities, belief, uncertainty."""
@@ -205,7 +214,7 @@ class TrainedModel:
             verbose=False,
         )
         assert program is not None
-        program.save(str(path))
+        write_bytes_safely(Path(path), program.model_proto.SerializeToString())
 
     def _export_module(self) -> _Exported:
         return _Exported(self.module, self.method, self.standardize)
@@ -214,7 +223,7 @@ class TrainedModel:
         if self.method.draws:
             raise InputError(
                 f"{self.method.name} draws at random in every prediction, which an exported program can't; "
-                "export a model of a method that does not draw, such as edl, l2 or ensemble"
+                f"these can be exported: {', '.join(name for name in METHODS if not METHODS[name].draws)}"
             )
         batch = torch.export.Dim("batch")
         example = torch.zeros(2, *self.input_shape, device=next(self.module.parameters()).device)
@@ -238,6 +247,13 @@ class TrainedModel:
 def raw_inputs(data: Dataset | Table) -> Tensor:
     """What a network is fed from: images (N, C, H, W) or features (N, F)."""
     return data.images if isinstance(data, Dataset) else data.features
+
+
+def require_classes(data: Dataset | Table) -> None:
+    """Samples of two classes or more."""
+    present = int((data.labels.bincount() > 0).sum())
+    if present < 2:
+        raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
 
 
 def samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:

@@ -13,11 +13,12 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """A plain table."""
     from rich import box
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
+    from rich.text import Text
 
-    table = Table(*header, box=box.SIMPLE_HEAD)
+    table = Table(*(Column(name, overflow="fold") for name in header), box=box.SIMPLE_HEAD)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
     Console().print(table)
 
 

@@ -44,6 +44,12 @@ def require_number(name: str, value: object, least: float = 0.0) -> None:
         raise InputError(f"{name} must be a number from {least:g} on, got {value!r}")
 
 
+def require_whole(name: str, value: object, least: int = 1) -> None:
+    """A whole number from `least` on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number from {least} on, got {value!r}")
+
+
 def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:
     """Whether the values of this tensor are to be checked."""
     if torch.compiler.is_compiling() or inside_transform():

@@ -10,24 +10,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from evidentia.core.checks import require_number, require_whole
 from evidentia.core.predictive import Prediction
 from evidentia.errors import InputError
-from evidentia.methods.protocol import Batch
-from evidentia.methods.softmax import (
-    SoftmaxMethod,
-    mean_of_softmax,
-    require_decay,
-    require_samples,
-    softmax_loss,
-    weight_penalty,
-)
+from evidentia.methods.protocol import Batch, Method
+from evidentia.methods.softmax import mean_of_softmax, softmax_loss, weight_penalty
 from evidentia.nets import NetworkSpec
 
 USUAL_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Dropout(SoftmaxMethod):
+class Dropout(Method):
     """samples: passes that are averaged; weight_decay: as L2. The share switched off is the network's own."""
 
     name: ClassVar[str] = "dropout"
@@ -38,8 +32,8 @@ class Dropout(SoftmaxMethod):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require_samples(self.samples)
-        require_decay(self.weight_decay)
+        require_whole("samples", self.samples)
+        require_number("weight_decay", self.weight_decay)
 
     @property
     def passes(self) -> int:
@@ -52,7 +46,10 @@ class Dropout(SoftmaxMethod):
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """The network, which must have dropout."""
-        module = network.build()
+        return self.adopt(network.build())
+
+    def adopt(self, module: nn.Module) -> nn.Module:
+        """A network with dropout."""
         if not _dropouts(module):
             raise InputError("the method dropout needs a network with dropout; set its dropout above 0")
         return module
@@ -67,7 +64,8 @@ class Dropout(SoftmaxMethod):
         fixed, random = _split(module)
         features = fixed(inputs)
         with _dropout_from(module, generator):
-            return mean_of_softmax(random(features) for _ in range(self.samples))
+            # A copy for each pass: a dropout that works in place would wear the features down.
+            return mean_of_softmax(random(features.clone()) for _ in range(self.samples))
 
 
 def _dropouts(module: nn.Module) -> list[nn.Module]:

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from evidentia.core.checks import as_computed
+from evidentia.core.checks import as_computed, require_number, require_whole
 from evidentia.errors import InputError
-from evidentia.methods.protocol import Batch
-from evidentia.methods.softmax import SoftmaxMethod, require_decay, softmax_loss, weight_penalty
+from evidentia.methods.protocol import Batch, Method
+from evidentia.methods.softmax import softmax_loss, weight_penalty
 from evidentia.nets import NetworkSpec, span_of
 
 
 @dataclass(frozen=True)
-class Ensemble(SoftmaxMethod):
+class Ensemble(Method):
     """size: how many networks; epsilon: the adversarial step as a part of the inputs' range, 0 for none.
 
     weight_decay: as L2.
@@ -36,13 +36,13 @@ class Ensemble(SoftmaxMethod):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.size, int) and self.size >= 1):
-            raise InputError(f"size must be a whole number from 1 on, got {self.size!r}")
-        if not 0 <= self.epsilon < 1:
+        require_whole("size", self.size)
+        require_number("epsilon", self.epsilon)
+        if self.epsilon >= 1:
             raise InputError(
                 f"epsilon must be from 0 to 1, a part of the inputs' range, got {self.epsilon!r}"
             )
-        require_decay(self.weight_decay)
+        require_number("weight_decay", self.weight_decay)
 
     @property
     def passes(self) -> int:
@@ -61,6 +61,12 @@ class Ensemble(SoftmaxMethod):
     def build(self, network: NetworkSpec) -> nn.Module:
         """The members, each with weights of its own."""
         return MeanOfMembers(network.build() for _ in range(self.size))
+
+    def adopt(self, module: nn.Module) -> nn.Module:
+        """None: its members must start from weights of their own."""
+        if not isinstance(module, MeanOfMembers):
+            raise InputError("the method ensemble builds its members itself; give a network spec")
+        return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:
         """Each is trained as a network of its own."""

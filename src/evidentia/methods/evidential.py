@@ -9,11 +9,12 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import init
 
+from evidentia.core.checks import require_number
 from evidentia.core.opinion import Opinion
 from evidentia.errors import InputError
 from evidentia.losses import EvidentialLoss
 from evidentia.methods.protocol import Batch, Method, mean_loss
-from evidentia.methods.softmax import require_decay, weight_penalty
+from evidentia.methods.softmax import weight_penalty
 from evidentia.nets import NetworkSpec
 
 
@@ -38,7 +39,7 @@ class EDL(Method):
     output_bias: float = 0.0
 
     def __post_init__(self) -> None:
-        require_decay(self.weight_decay)
+        require_number("weight_decay", self.weight_decay)
         if not math.isfinite(self.output_bias):
             raise InputError(f"output_bias must be a finite number, got {self.output_bias!r}")
         self.loss_for(2)  # bad settings show here, not in the middle of a training

@@ -10,15 +10,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from evidentia.core.checks import require_number
+from evidentia.core.checks import require_number, require_whole
 from evidentia.core.predictive import Prediction
 from evidentia.errors import InputError
 from evidentia.losses.annealing import linear
-from evidentia.methods.protocol import Batch
-from evidentia.methods.softmax import SoftmaxMethod, mean_of_softmax, require_samples, softmax_loss
+from evidentia.methods.protocol import Batch, Method
+from evidentia.methods.softmax import mean_of_softmax, softmax_loss
 from evidentia.nets import Layers, NetworkSpec
 from evidentia.nets.bayesian import (
     Divergence,
+    bayesian_layers,
     divergence,
     drawn_weights,
     gaussian_convolution,
@@ -28,11 +29,27 @@ from evidentia.nets.bayesian import (
 )
 
 
-class GaussianMethod(SoftmaxMethod):
-    """What the methods with Gaussian weights share: they draw, and average softmax over the draws."""
+@dataclass(frozen=True)
+class FFGU(Method):
+    """samples: weights drawn for a prediction; warm_up_epochs: the divergence grows to its full weight.
 
+    initial_sigma: of every weight before training. Prior N(0, 1).
+    """
+
+    name: ClassVar[str] = "ffgu"
+    about: ClassVar[str] = "Gaussian weights with a Gaussian prior: the mean of many draws of them"
+    paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows (its FFG baseline)"
     draws: ClassVar[bool] = True
-    samples: int
+    samples: int = 20
+    warm_up_epochs: float = 0
+    initial_sigma: float = 0.01
+
+    def __post_init__(self) -> None:
+        require_whole("samples", self.samples)
+        require_number("warm_up_epochs", self.warm_up_epochs)
+        require_number("initial_sigma", self.initial_sigma)
+        if not 0 < self.initial_sigma <= 1:
+            raise InputError(f"initial_sigma must be above 0 and at most 1, got {self.initial_sigma!r}")
 
     @property
     def passes(self) -> int:
@@ -42,28 +59,6 @@ class GaussianMethod(SoftmaxMethod):
     def adapt(self, network: Any) -> Any:
         """Without dropout: the weights are noise enough."""
         return replace(network, dropout=0.0)
-
-    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
-        """The mean of softmax over networks with drawn weights."""
-        return mean_of_softmax(drawn_passes(module, inputs, self.samples, generator))
-
-
-@dataclass(frozen=True)
-class FFGU(GaussianMethod):
-    """samples: weights drawn for a prediction; warm_up_epochs: the divergence grows to its full weight.
-
-    initial_sigma: of every weight before training. Prior N(0, 1).
-    """
-
-    name: ClassVar[str] = "ffgu"
-    about: ClassVar[str] = "Gaussian weights with a Gaussian prior: the mean of many draws of them"
-    paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows (its FFG baseline)"
-    samples: int = 20
-    warm_up_epochs: float = 0
-    initial_sigma: float = 0.01
-
-    def __post_init__(self) -> None:
-        require_bayesian(self.samples, self.warm_up_epochs, self.initial_sigma)
 
     @staticmethod
     def prior(mean: Tensor, log_sigma: Tensor) -> Tensor:
@@ -75,9 +70,18 @@ class FFGU(GaussianMethod):
         layers = (gaussian_convolution, gaussian_linear)
         return network.build(Layers(*(partial(layer, sigma=self.initial_sigma) for layer in layers)))
 
+    def adopt(self, module: nn.Module) -> nn.Module:
+        """A network with Bayesian layers."""
+        bayesian_layers(module)
+        return module
+
     def objective(self, module: nn.Module, batch: Batch, epoch: float, size: int) -> tuple[Tensor, Tensor]:
         """Cross-entropy, and the divergence from the prior as each sample's share of it."""
         return variational_loss(module, batch, self.prior, linear(epoch, self.warm_up_epochs) / size)
+
+    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
+        """The mean of softmax over networks with drawn weights."""
+        return mean_of_softmax(drawn_passes(module, inputs, self.samples, generator))
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,3 @@ def drawn_passes(
         with drawn_weights(module, generator):
             logits = module(inputs)
         yield logits
-
-
-def require_bayesian(samples: int, warm_up_epochs: float, initial_sigma: float) -> None:
-    """Settings that every Bayesian method has."""
-    require_samples(samples)
-    require_number("warm_up_epochs", warm_up_epochs)
-    if not (isinstance(initial_sigma, int | float) and 0 < initial_sigma <= 1):
-        raise InputError(f"initial_sigma must be above 0 and at most 1, got {initial_sigma!r}")

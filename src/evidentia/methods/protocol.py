@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from evidentia.core.predictive import Predictive
+from evidentia.core.predictive import Prediction, Predictive
 from evidentia.nets import NetworkSpec
 
 
@@ -53,6 +53,10 @@ class Method(Protocol):
         """A new network for this method."""
         return network.build()
 
+    def adopt(self, module: nn.Module) -> nn.Module:
+        """A network of the user's own, refused where this method can't train it."""
+        return module
+
     def members(self, module: nn.Module) -> list[nn.Module]:
         """The parts of a built network that are trained one after the other, each with its own optimiser."""
         return [module]
@@ -66,8 +70,8 @@ class Method(Protocol):
         ...
 
     def read(self, logits: Tensor) -> Predictive:
-        """What logits (N, K) of one forward pass say."""
-        ...
+        """What logits (N, K) of one forward pass say: softmax."""
+        return Prediction.from_logits(logits)
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Predictive:
         """The prediction for inputs (N, ...); the module is in evaluation mode."""

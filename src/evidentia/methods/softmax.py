@@ -1,4 +1,4 @@
-"""What all methods with a softmax output share: its loss, its reading, and the mean over several passes."""
+"""What methods with a softmax output share: its loss, the mean over several passes, weight decay."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from torch.nn.functional import cross_entropy
 from evidentia.core.checks import as_computed
 from evidentia.core.predictive import Prediction
 from evidentia.errors import InputError
-from evidentia.methods.protocol import Batch, Method, mean_loss
-
-
-class SoftmaxMethod(Method):
-    """A method whose network's outputs go through a softmax."""
-
-    def read(self, logits: Tensor) -> Prediction:
-        """Softmax."""
-        return Prediction.from_logits(logits)
+from evidentia.methods.protocol import Batch, mean_loss
 
 
 def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -47,15 +39,3 @@ def weight_penalty(module: nn.Module, decay: float) -> Tensor | float:
     if not squares:
         raise InputError("weight_decay is for dense layers, and the network has none; set it to 0")
     return 0.5 * decay * torch.stack(squares).sum()
-
-
-def require_decay(decay: float) -> None:
-    """A weight decay is a number from 0 on."""
-    if not 0 <= decay < float("inf"):
-        raise InputError(f"weight_decay must be a number from 0 on, got {decay!r}")
-
-
-def require_samples(samples: int) -> None:
-    """At least one pass is averaged."""
-    if not (isinstance(samples, int) and samples >= 1):
-        raise InputError(f"samples must be a whole number from 1 on, got {samples!r}")

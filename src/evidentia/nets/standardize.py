@@ -58,10 +58,9 @@ class Standardize:
         mean, scale = (wide.new_tensor(values).view(shape) for values in (self.mean, self.scale))
         return (wide - mean) / scale
 
-    def span(self, inputs: Tensor) -> Tensor:
-        """From the least to the greatest of raw inputs (N, C, ...) in each channel, standardised, (C,)."""
-        span = span_of(inputs)
-        return span / span.new_tensor(self.scale)
+    def span(self, raw: Tensor) -> Tensor:
+        """A span (C,) of raw inputs, see `span_of`, as one of standardised inputs."""
+        return raw / raw.new_tensor(self.scale)
 
 
 def span_of(inputs: Tensor) -> Tensor:

@@ -42,9 +42,20 @@ def write_bytes_safely(path: Path, content: bytes) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """A safetensors file with the header as JSON in its metadata, and a digest of both."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain = _apart({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
     write_bytes_safely(path, save(plain, metadata={"evidentia": text}))
+
+
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors that share memory, as tied weights do, each in its own: the format knows no sharing."""
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        if place in seen:
+            tensors[name] = tensor.clone()
+        seen.add(place)
+    return tensors
 
 
 def read_tensors(path: Path) -> Checkpoint:

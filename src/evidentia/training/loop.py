@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -15,20 +16,18 @@ from torch import Tensor, nn
 from evidentia.core.opinion import Opinion
 from evidentia.errors import DataError, TrainingError
 from evidentia.methods import Batch, Method
-from evidentia.nets import Standardize
+from evidentia.nets import Standardize, span_of
 from evidentia.training.augment import draw_moves, moved
-from evidentia.training.run import Run, State
+from evidentia.training.run import Metrics, Run, State
 from evidentia.training.runtime import make_fabric
 from evidentia.training.settings import TrainingSettings
-from evidentia.training.watch import require_finite, warn_if_stuck, warn_of_dead_evidence
+from evidentia.training.watch import dead_classes, require_finite, warn_if_stuck, warn_of_dead_evidence
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 TINY = 1e-300
 MEMBER_SEED_STEP = 10_007  # members of an ensemble are trained with seeds this far apart
-
-Metrics = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,11 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def span(self) -> Tensor:
+        """From the least to the greatest input in each channel, (C,)."""
+        return span_of(self.inputs)
 
     @property
     def mass(self) -> float:
@@ -117,6 +121,8 @@ def fit(
         raise TrainingError("patience needs held-out samples to watch; give some, or set patience to None")
     fabric = make_fabric(settings.device, settings.precision)
     members = method.members(module)
+    if settings.precision == "float64":
+        module.double()  # before the weights of a checkpoint come in, which are
     state = State(module) if run is None else run.resume(module, fabric)
     with generators_kept():
         for number in range(state.member, len(members)):
@@ -131,11 +137,12 @@ def fit(
                     found = loop.evaluate(held_out, len(train))
                     metrics |= {f"held_out_{name}": value for name, value in found.items()}
                 state.add(metrics, loop.module if settings.patience is not None else None)
-                warn_if_stuck(state.rows, math.ceil(len(train) / settings.batch_size), train.labels)
-                if run and fabric.is_global_zero:
-                    run.save(state)
-                if report and fabric.is_global_zero:
-                    report(metrics)
+                if fabric.is_global_zero:
+                    warn_if_stuck(state.rows, math.ceil(len(train) / settings.batch_size), train.labels)
+                    if run:
+                        run.save(state)
+                    if report:
+                        report(metrics)
             state.best.restore(loop.module)
     module.eval()
     return state.history
@@ -163,6 +170,7 @@ class Loop:
         self.fabric = fabric or make_fabric(settings.device, settings.precision)
         self.module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate, fused=True)
+        self._dead: set[int] = set()
         self._wrapped, self._stepper = self.fabric.setup(self.module, self.optimizer)
 
     def epoch(self, train: Samples, number: int) -> Metrics:
@@ -172,19 +180,26 @@ class Loop:
         seed = self.settings.seed * 1_000_003 + number
         torch.manual_seed(seed * 1_009 + fabric.global_rank)  # for dropout, which takes no generator
         order = torch.Generator().manual_seed(seed)
-        batches = torch.split(torch.randperm(len(train), generator=order), self.settings.batch_size)
-        span = self.standardize.span(train.inputs)
+        batches = split_evenly(torch.randperm(len(train), generator=order), self.settings.batch_size)
+        span = fabric.to_device(self.standardize.span(train.span))
         for step, index in enumerate(batches):
             epoch = number + step / len(batches)
             share = self._share(train, index, order)
-            batch = self._prepared(share.samples)._replace(span=fabric.to_device(span))
+            batch = self._prepared(share.samples)._replace(span=span)
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             self._step(loss * share.scale, epoch)
             totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
-        warn_of_dead_evidence(totals.most(fabric), number)
+        self._warn_of_dead(totals.most(fabric), number)
         return metrics | {"seconds": time.perf_counter() - start}
+
+    def _warn_of_dead(self, most: Tensor | None, number: int) -> None:
+        """Of classes that have just died, by the first process: once is enough."""
+        dead = dead_classes(most) - self._dead
+        self._dead |= dead
+        if dead and self.fabric.is_global_zero:
+            warn_of_dead_evidence(dead, number)
 
     def _share(self, train: Samples, index: Tensor, generator: torch.Generator) -> Share:
         """This process's part of the batch at these positions; what is drawn, is drawn for all of it."""
@@ -236,6 +251,14 @@ class Share(NamedTuple):
     samples: Samples
     counts: bool
     scale: float
+
+
+def split_evenly(order: Tensor, size: int) -> list[Tensor]:
+    """Batches of this size; one sample left over joins the last of them, as some layers need two."""
+    batches = list(torch.split(order, size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
 
 
 def as_input(raw: Tensor, standardize: Standardize) -> Tensor:

@@ -6,8 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from evidentia.core.checks import require_number, require_whole
 from evidentia.errors import InputError
 
+LARGEST_SEED = 2**32 - 1
 SCHEDULES = ("cosine", "constant")
 PRECISIONS = ("auto", "float32", "bfloat16", "float64")
 
@@ -32,19 +34,20 @@ class TrainingSettings:
     precision: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) >= 1):
-                raise InputError(f"{name} must be a whole number from 1 on, got {getattr(self, name)!r}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise InputError(f"learning_rate must be a positive number, got {self.learning_rate}")
-        if self.schedule not in SCHEDULES:
-            raise InputError(f"schedule must be one of {', '.join(SCHEDULES)}, got {self.schedule!r}")
-        if self.precision not in PRECISIONS:
-            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
-        if self.shift < 0 or (self.patience is not None and self.patience < 1):
-            raise InputError(f"shift and patience can't be negative, got {self.shift}, {self.patience}")
-        if not (isinstance(self.seed, int) and self.seed >= 0):
-            raise InputError(f"seed must be a whole number from 0 on, got {self.seed!r}")
+        require_whole("epochs", self.epochs)
+        require_whole("batch_size", self.batch_size)
+        require_whole("shift", self.shift, least=0)
+        require_whole("seed", self.seed, least=0)
+        if self.seed > LARGEST_SEED:
+            raise InputError(f"seed must be at most {LARGEST_SEED}, got {self.seed}")
+        if self.patience is not None:
+            require_whole("patience", self.patience)
+        require_number("learning_rate", self.learning_rate)
+        if not self.learning_rate:
+            raise InputError("learning_rate must be a positive number, got 0")
+        for name, known in (("schedule", SCHEDULES), ("precision", PRECISIONS)):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""

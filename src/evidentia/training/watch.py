@@ -8,10 +8,9 @@ import warnings
 from torch import Tensor
 
 from evidentia.errors import EvidentiaWarning, TrainingError
+from evidentia.training.run import Metrics
 
 STUCK_EPOCHS, STUCK_STEPS = 3, 100  # after so many of both, a network should be better than chance
-
-Metrics = dict[str, float]
 
 
 def require_finite(loss: float, epoch: int) -> None:
@@ -20,17 +19,20 @@ def require_finite(loss: float, epoch: int) -> None:
         raise TrainingError(f"the loss became {loss} in epoch {epoch + 1}; lower the learning rate")
 
 
-def warn_of_dead_evidence(most: Tensor | None, epoch: int) -> None:
-    """Say it when a class had no evidence on any input: its outputs get no gradient any more."""
-    dead = [] if most is None else (most == 0).nonzero().flatten().tolist()
-    if dead:
-        names = ", ".join(str(one) for one in dead[:5]) + (", ..." if len(dead) > 5 else "")
-        warnings.warn(
-            f"class {names}: no evidence on any input of epoch {epoch + 1}, so its outputs are dead and will "
-            "not learn; use evidence='exp', or another seed",
-            EvidentiaWarning,
-            stacklevel=4,
-        )
+def dead_classes(most: Tensor | None) -> set[int]:
+    """Those whose greatest evidence (K,) is none: their outputs get no gradient any more."""
+    return set() if most is None else set((most == 0).nonzero().flatten().tolist())
+
+
+def warn_of_dead_evidence(dead: set[int], epoch: int) -> None:
+    """Say which classes had no evidence on any input, and what to do."""
+    names = ", ".join(str(one) for one in sorted(dead)[:5]) + (", ..." if len(dead) > 5 else "")
+    warnings.warn(
+        f"class {names}: no evidence on any input of epoch {epoch + 1}, so its outputs are dead and will "
+        "not learn; use evidence='exp', or another seed",
+        EvidentiaWarning,
+        stacklevel=5,
+    )
 
 
 def warn_if_stuck(history: list[Metrics], steps: int, labels: Tensor) -> None:
