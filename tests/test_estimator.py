@@ -260,3 +260,15 @@ def test_more_training_voids_the_promise(iris):
     classifier.set_abstention(X, y, target_error=0.5)
     assert classifier.model_.rule is not None
     assert classifier.partial_fit(X, y).model_.rule is None
+
+
+def test_balanced_weights_need_all_samples_at_once():
+    classifier = ev.EvidentialClassifier(class_weight="balanced")
+    with pytest.raises(ev.InputError, match="'balanced' needs all samples at once"):
+        classifier.partial_fit(np.zeros((4, 2)), [0, 1, 0, 1], classes=[0, 1])
+
+
+def test_pictures_with_four_channels():
+    images = np.random.default_rng(0).integers(0, 255, (12, 20, 20, 4), dtype=np.uint8)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0).fit(images, [0, 1, 2] * 4)
+    assert classifier.model_.input_shape == (4, 20, 20)

@@ -105,6 +105,46 @@ def test_a_network_for_other_classes(digits, network):
         TrainedModel.train(digits, network=network, settings=QUICK)
 
 
+def test_a_run_with_another_network_of_ones_own(digits, tmp_path):
+    def own(between):
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), between, nn.Linear(8, 10))
+
+    TrainedModel.train(digits, network=own(nn.ReLU()), settings=QUICK, run_dir=tmp_path)
+    with pytest.raises(TrainingError, match=r"holds another training \(network differ\)"):
+        TrainedModel.train(digits, network=own(nn.Tanh()), settings=QUICK, run_dir=tmp_path)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.there, self.back, self.head = nn.Linear(784, 784), nn.Linear(784, 784), nn.Linear(784, 10)
+        self.back.weight = self.there.weight
+
+    def forward(self, images):
+        return self.head(self.back(self.there(images.flatten(1)).relu()).relu())
+
+
+def test_weights_that_are_tied(digits, tmp_path):
+    model = TrainedModel.train(digits, network=Tied(), settings=TrainingSettings(epochs=1))
+    model.save(tmp_path / "tied.safetensors")
+    again = TrainedModel.load(tmp_path / "tied.safetensors", network=Tied())
+    assert torch.equal(
+        again.predict(digits.images[:9]).probabilities, model.predict(digits.images[:9]).probabilities
+    )
+
+
+def test_held_out_images_of_another_size(digits, tmp_path):
+    other = Dataset(torch.zeros(4, 1, 20, 20, dtype=torch.uint8), torch.arange(4), digits.classes, "small")
+    with pytest.raises(DataError, match=r"held_out must have inputs \(1, 28, 28\) .*, got \(1, 20, 20\)"):
+        TrainedModel.train(digits, settings=QUICK, held_out=other, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_batches_of_nothing(models, digits):
+    with pytest.raises(ev.InputError, match="batch_size must be a whole number from 1 on, got 0"):
+        models["edl"].predict(digits.images, batch_size=0)
+
+
 def test_a_network_for_other_images(digits):
     with pytest.raises(
         ev.InputError, match=r"network takes inputs \(3, 32, 32\), the data has \(1, 28, 28\)"
@@ -146,6 +186,9 @@ def test_a_class_never_seen(models, digits):
 def test_one_class_is_no_classification(digits):
     with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
         TrainedModel.train(digits.only(["3"]), settings=QUICK)
+    same = Dataset(digits.images[:5], torch.zeros(5, dtype=torch.long), digits.classes, "all zeros")
+    with pytest.raises(DataError, match="all zeros has samples of 1 class"):
+        TrainedModel.train(same, settings=QUICK)
 
 
 CHANGES = {

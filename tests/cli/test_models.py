@@ -168,6 +168,28 @@ def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
     assert f"loss {min(losses):.4f}, accuracy {accuracy(watched):.4f}" in second
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
+    few = ["--set", "samples=3"] if METHODS[method].draws else []
+    file = tmp_path / "run" / "model.safetensors"
+    words = ("train", flowers, "--out", tmp_path / "run", "--method", method, "--epochs", 3, *few)
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert "held-out accuracy" in out
+    code, out, _ = run("evaluate", file, "--data", flowers, "--json")
+    assert code == 0
+    assert 0 <= json.loads(out)["accuracy"] <= 1
+    code, out, _ = run("predict", file, flowers, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 150
+    code, out, _ = run("threshold", file, "--data", flowers, "--coverage", 0.5)
+    assert code == 0
+    code, _, err = run("export", file, "--program", tmp_path / "model.pt2")
+    assert code == int(METHODS[method].draws)
+    assert (tmp_path / "model.pt2").exists() is not METHODS[method].draws
+    assert ("draws at random" in err) is METHODS[method].draws
+
+
 def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):
     words = ("--method", "ensemble", "--set", "size=2", "--epochs", 2, "--patience", 2)
     code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)

@@ -3,7 +3,7 @@ import logging
 import pytest
 from rich.console import Console
 
-from evidentia.cli.shown import epochs_shown, logs_kept_quiet
+from evidentia.cli.shown import epochs_shown, logs_kept_quiet, print_table
 
 METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
 
@@ -19,6 +19,15 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
         report("edl", METRICS)
     shown = capsys.readouterr().err
     assert ("accuracy 0.750" in shown and "2/4" in shown) if seen else shown == ""
+
+
+def test_a_table_shows_names_as_they_are_and_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "pictures[bold]/" + "x" * 50 + ".png"
+    print_table(["file", "answer"], [[name, "[red]cat"]])
+    shown = capsys.readouterr().out
+    assert name in "".join(line.partition("   ")[0].strip() for line in shown.splitlines()[2:])
+    assert "[red]cat" in shown
 
 
 def test_members_come_one_after_the_other(monkeypatch, capsys):

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import evidentia as ev
-from evidentia.methods import EDL, L2, Batch, Dropout, Ensemble, method_from_dict, method_to_dict
+from evidentia.methods import EDL, L2, Batch, Dropout, Ensemble, make_method, method_from_dict, method_to_dict
 from evidentia.methods.evidential import default_divergence_weight
 from evidentia.methods.softmax import weight_penalty
 from evidentia.nets import LeNetSpec, MLPSpec
@@ -135,3 +135,29 @@ def test_the_ensemble_is_the_mean_of_its_members():
     expected = torch.stack([one(inputs).softmax(-1) for one in method.members(module)]).mean(0)
     torch.testing.assert_close(method.predict(module, inputs, torch.Generator()).probabilities, expected)
     assert not torch.equal(module.networks[0][0].weight, module.networks[1][0].weight)
+
+
+def test_dropout_that_works_in_place_is_the_same():
+    spec = MLPSpec(4, 3, dropout=0.5)
+    torch.manual_seed(0)
+    module, inputs = spec.build().eval(), torch.randn(5, 4)
+    plain = Dropout().predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    for layer in module:
+        if isinstance(layer, torch.nn.Dropout):
+            layer.inplace = True
+    found = Dropout().predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    assert torch.equal(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("dropout", "needs a network with dropout"),
+        ("ensemble", "builds its members itself; give a network spec"),
+        ("ffgu", "must have Bayesian layers"),
+        ("mnfg", "must have Bayesian layers"),
+    ],
+)
+def test_a_network_of_ones_own_that_a_method_can_not_train(name, reason):
+    with pytest.raises(ev.InputError, match=reason):
+        make_method(name).adopt(torch.nn.Linear(5, 3))

@@ -18,7 +18,8 @@ from evidentia.methods import EDL, L2, Ensemble
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
 from evidentia.training import Run, Samples, TrainingSettings, fit
 from evidentia.training.augment import draw_moves, moved
-from evidentia.training.loop import rate_at
+from evidentia.training.loop import rate_at, split_evenly
+from evidentia.training.runtime import make_fabric, native_bfloat16
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
 
@@ -131,6 +132,41 @@ def test_dead_evidence_is_told_with_a_remedy():
         fit(method, module, standardize, blobs(), TrainingSettings(epochs=1, learning_rate=1e-6))
 
 
+def test_dead_evidence_is_told_once():
+    method = EDL(evidence="relu")
+    torch.manual_seed(0)
+    module = method.build(MLPSpec(5, 3, hidden=()))
+    with torch.no_grad():
+        module[-1].weight[1], module[-1].bias[1] = 0.0, -5.0
+    standardize = Standardize((0.0,) * 5, (1.0,) * 5)
+    with pytest.warns(ev.EvidentiaWarning, match="no evidence") as said:
+        fit(method, module, standardize, blobs(), TrainingSettings(epochs=3, learning_rate=1e-6))
+    assert len([one for one in said if "no evidence" in str(one.message)]) == 1
+
+
+def test_one_sample_left_over_joins_a_batch():
+    assert [len(part) for part in split_evenly(torch.arange(9), 4)] == [4, 5]
+    assert [len(part) for part in split_evenly(torch.arange(10), 4)] == [4, 4, 2]
+    assert [len(part) for part in split_evenly(torch.arange(1), 4)] == [1]
+    module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
+    settings = TrainingSettings(epochs=1, batch_size=32)
+    (metrics,) = fit(L2(), module, Standardize((0.0,) * 5, (1.0,) * 5), blobs(33), settings)
+    assert 0 <= metrics["accuracy"] <= 1
+
+
+def test_bfloat16_is_chosen_where_the_hardware_has_it(monkeypatch):
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    for probe in probes:
+        monkeypatch.setattr(torch.cpu, probe, bool, raising=False)
+    assert not native_bfloat16("cpu")
+    assert make_fabric("cpu", "auto")._precision.precision == "32-true"
+    monkeypatch.setattr(torch.cpu, probes[1], lambda: True, raising=False)
+    assert native_bfloat16("cpu")
+    assert make_fabric("cpu", "auto")._precision.precision == "bf16-mixed"
+    assert make_fabric("cpu", "float32")._precision.precision == "32-true"
+    assert not native_bfloat16("mps")
+
+
 def test_being_stuck_is_told_with_a_remedy():
     samples = blobs(300, classes=3)
     shuffled = Samples(torch.zeros_like(samples.inputs), samples.labels)
@@ -141,8 +177,8 @@ def test_being_stuck_is_told_with_a_remedy():
 
 
 def test_a_loss_that_is_no_number_stops():
-    with pytest.raises((TrainingError, ev.InputError), match=r"loss became|logits must be finite"):
-        trained(L2(), learning_rate=1e30, epochs=3)
+    with pytest.raises(TrainingError, match=r"the loss became nan in epoch \d; lower the learning rate"):
+        trained(L2(), learning_rate=1e20, epochs=3)
 
 
 def test_patience_needs_something_to_watch():
@@ -161,7 +197,14 @@ def test_patience_needs_something_to_watch():
         {"precision": "int8"},
         {"shift": -1},
         {"patience": 0},
+        {"patience": 1.5},
         {"seed": -1},
+        {"seed": 2**32},
+        {"seed": True},
+        {"epochs": True},
+        {"shift": 0.5},
+        {"learning_rate": "fast"},
+        {"learning_rate": float("nan")},
     ],
 )
 def test_settings_that_can_not_be(bad):
@@ -208,12 +251,15 @@ def test_a_device_that_is_not_there():
 LENET = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8)
 
 
+@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("images", [False, True])
-def test_a_run_goes_on_where_it_stopped(tmp_path, images):
+def test_a_run_goes_on_where_it_stopped(tmp_path, images, precision):
     samples, spec = (squares(100), LENET) if images else (blobs(), MLPSpec(5, 3, hidden=(16,), dropout=0.2))
+    if precision == "float64":
+        samples = Samples(samples.inputs.double(), samples.labels)
     held_out = samples.batch(torch.arange(50))
-    whole, expected = trained(samples=samples, spec=spec, held_out=held_out)
-    chosen = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
+    whole, expected = trained(samples=samples, spec=spec, held_out=held_out, precision=precision)
+    chosen = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2, precision=precision)
 
     class StopError(Exception):
         pass
@@ -305,20 +351,26 @@ def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
 TWO_PROCESSES = """
 import os, sys, torch
 from tests.training.test_loop import squares, weights
-from evidentia.methods import EDL
+from evidentia.methods import EDL, MNFG, Ensemble
 from evidentia.nets import LeNetSpec, Standardize
 from evidentia.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
-module = EDL().build(LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0))
+spec = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0)
+module = EDL().build(spec)
 samples = squares(97, weighted=True)
 settings = TrainingSettings(epochs=int(sys.argv[2]), batch_size=32, shift=1, flip=True, schedule="constant")
 run = Run(sys.argv[3], {}) if len(sys.argv) > 3 else None
 reported = []
 standardize = Standardize.fit(samples.inputs)
 history = fit(EDL(), module, standardize, samples, settings, run=run, report=reported.append)
+once = TrainingSettings(epochs=1, batch_size=32)
+members = Ensemble(2).build(spec)
+fit(Ensemble(2), members, standardize, samples, once)
+drawn = fit(MNFG(), MNFG().build(spec), standardize, samples, once)
 if os.environ.get("RANK", "0") == "0":
-    torch.save({"weights": weights(module), "loss": history[-1]["loss"]}, sys.argv[1])
+    found = {"weights": weights(module), "members": weights(members), "drawn": torch.tensor(drawn[0]["loss"])}
+    torch.save(found | {"loss": history[-1]["loss"]}, sys.argv[1])
 else:
     assert not reported
 """
@@ -335,7 +387,9 @@ def squares(count, weighted=False):
 
 
 def test_two_processes_do_what_one_does(tmp_path):
-    """With augmentation and sample weights, also when going on from a checkpoint."""
+    """With augmentation and sample weights, when going on from a checkpoint, and with members; where weights
+    are drawn, each process has its own noise.
+    """
     script = tmp_path / "train.py"
     script.write_text(TWO_PROCESSES)
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
@@ -348,4 +402,6 @@ def test_two_processes_do_what_one_does(tmp_path):
         )
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(two["members"], one["members"], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(two["drawn"], one["drawn"], rtol=1e-2, atol=0)
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
