@@ -217,9 +217,8 @@ def test_without_a_flow_it_is_the_gaussian_layer(make, plain, shape):
         trained = one.train()(inputs)
         with drawn_weights(one.eval(), torch.Generator().manual_seed(4)):
             outputs.append((trained, one(inputs), divergence(one, normal_divergence)))
-    for ours, theirs in zip(*outputs, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(layer(inputs), gaussian(inputs), rtol=1e-6, atol=1e-6)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*outputs, strict=True))
+    assert torch.equal(layer(inputs), gaussian(inputs))
 
 
 @pytest.mark.parametrize("kind", LAYERS)

@@ -153,7 +153,9 @@ class FlowLayer(GaussianLayer):
 
     def mean_output(self, inputs: Tensor) -> Tensor:
         """The mean of the outputs; in training with a z of its own for each sample."""
-        z = self._multipliers(len(inputs))  # (N or 1, D)
+        if self.multiplier is None:
+            return super().mean_output(inputs)
+        z = self._multipliers(len(inputs), self.multiplier)  # (N or 1, D)
         if self.z_axis == 1:
             return self.operation(inputs * z, self.weight, self.bias)
         plain = self.operation(inputs, self.weight, None)
@@ -162,7 +164,9 @@ class FlowLayer(GaussianLayer):
 
     def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
         """Weights and biases from the posterior, count of each, with a z for each of them."""
-        means = self.weight * self._along_axis(self._multipliers(count))
+        if self.multiplier is None:
+            return super().draw_each(count)
+        means = self.weight * self._along_axis(self._multipliers(count, self.multiplier))
         return (
             drawn_each(means.expand(count, *self.weight.shape), self.weight_log_sigma),
             drawn_each(self.bias.expand(count, -1), self.bias_log_sigma),
@@ -187,11 +191,9 @@ class FlowLayer(GaussianLayer):
         log_r = self.multiplier.log_r(z, self._reading(z))
         return given_z + prior(self.bias, self.bias_log_sigma) + log_q - log_r
 
-    def _multipliers(self, count: int) -> Tensor:
+    def _multipliers(self, count: int, multiplier: Multiplier) -> Tensor:
         """z (N, D) in training, else (1, D)."""
-        if self.multiplier is None:
-            return self.weight.new_ones(1, self.weight.shape[self.z_axis])
-        z: Tensor = self.multiplier(count) if self.training else self.multiplier.center()
+        z: Tensor = multiplier(count) if self.training else multiplier.center()
         return z
 
     def _along_axis(self, z: Tensor) -> Tensor:
