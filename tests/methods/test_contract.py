@@ -137,6 +137,15 @@ def test_it_works_under_bfloat16(method, spec):
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(6))
 
 
+def test_it_works_in_float64(method, spec):
+    module, batch = built(method, spec).double(), batch_for(spec)
+    wide = batch._replace(inputs=batch.inputs.double(), span=batch.span.double())
+    loss, logits = method.objective(method.members(module.train())[0], wide, 0.5, 100)
+    assert (loss.dtype, logits.dtype) == (torch.float64, torch.float64)
+    prediction = method.predict(module.eval(), wide.inputs, torch.Generator().manual_seed(0))
+    assert prediction.probabilities.dtype == torch.float64
+
+
 def test_it_learns_and_lasts(method, model, stripes, tmp_path):
     """Trained on a tiny set its loss on data falls; saved and loaded it predicts the same."""
     of_member = [row for row in model.training["history"] if row.get("member", 1) == 1]

@@ -3,13 +3,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import evidentia as ev
-from evidentia.data import Table
 from evidentia.methods import FFGU, MNFG, Batch
-from evidentia.model import TrainedModel
 from evidentia.nets import LeNetSpec, MLPSpec
 from evidentia.nets.bayesian import bayesian_layers, divergence, drawn_weights, normal_divergence
 from evidentia.nets.flows import FlowLayer
-from evidentia.training import TrainingSettings
 
 SPECS = [MLPSpec(5, 2), LeNetSpec(1, 16, 16, 10, filters=(2, 3), hidden=4)]
 
@@ -70,50 +67,6 @@ def test_prediction_is_the_mean_over_drawn_networks(spec, count):
             total = total + module(inputs).softmax(1)
     torch.testing.assert_close(prediction.probabilities, total / 3)
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))
-
-
-def test_read_is_softmax():
-    logits = torch.randn(3, 4)
-    torch.testing.assert_close(MNFG().read(logits).probabilities, logits.softmax(1))
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_bfloat16_and_float64(spec):
-    method, batch = MNFG(), batch_for(spec)
-    module = method.build(spec)
-    with torch.autocast("cpu", torch.bfloat16):
-        loss, logits = method.objective(module, batch, 0.0, 100)
-    assert (loss.dtype, logits.dtype) == (torch.float32, torch.float32)
-    assert loss.isfinite()
-    wide = batch._replace(inputs=batch.inputs.double())
-    loss, logits = method.objective(module.double(), wide, 0.0, 100)
-    assert (loss.dtype, logits.dtype) == (torch.float64, torch.float64)
-    prediction = method.predict(module.eval(), wide.inputs, torch.Generator())
-    assert prediction.probabilities.dtype == torch.float64
-
-
-def test_it_learns_saves_and_loads(tmp_path):
-    generator, labels, losses = torch.Generator().manual_seed(0), torch.arange(300) % 3, []
-    centers = torch.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
-    features = centers[labels] + torch.randn(300, 2, generator=generator)
-    settings = TrainingSettings(
-        epochs=12, batch_size=30, learning_rate=1e-2, precision="float32", device="cpu"
-    )
-    model = TrainedModel.train(
-        Table(features, labels, ("a", "b", "c"), "blobs"),
-        MNFG(samples=5, flow_hidden=8),
-        MLPSpec(2, 3, hidden=(16,)),
-        settings,
-        report=lambda line: losses.append(line["loss"]),
-    )
-    assert losses[-1] < 0.8 * losses[0]
-    predictions = model.predict(features, generator=torch.Generator().manual_seed(1))
-    assert (predictions.labels == labels).float().mean() > 0.95
-    model.save(tmp_path / "model.safetensors")
-    loaded = TrainedModel.load(tmp_path / "model.safetensors")
-    assert loaded.method == model.method
-    again = loaded.predict(features, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(again.probabilities, predictions.probabilities)
 
 
 @pytest.mark.parametrize(

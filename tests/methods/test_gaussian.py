@@ -8,7 +8,6 @@ from torch.nn.functional import cross_entropy
 import evidentia as ev
 from evidentia.data import Table
 from evidentia.methods import FFGU, FFLU, Batch
-from evidentia.model import TrainedModel
 from evidentia.nets import LeNetSpec, MLPSpec
 from evidentia.nets.bayesian import (
     bayesian_layers,
@@ -17,7 +16,6 @@ from evidentia.nets.bayesian import (
     log_uniform_divergence,
     normal_divergence,
 )
-from evidentia.training import TrainingSettings
 
 METHODS = {"ffgu": (FFGU, normal_divergence), "fflu": (FFLU, log_uniform_divergence)}
 SPECS = [MLPSpec(5, 2), LeNetSpec(1, 16, 16, 10, filters=(2, 3), hidden=4)]
@@ -57,15 +55,6 @@ def test_held_out_samples_are_measured_without_the_divergence(kind):
     method, batch = kind[0](), batch_for(SPECS[0])
     loss, logits = method.objective(method.build(SPECS[0]).eval(), batch, 5.0, size=50)
     torch.testing.assert_close(loss, cross_entropy(logits, batch.labels))
-
-
-def test_weights_count_like_repetition(kind):
-    method, batch = kind[0](), batch_for(SPECS[0])
-    module = method.build(SPECS[0]).eval()
-    weight = torch.arange(8) % 3
-    weighted, _ = method.objective(module, batch._replace(weights=weight.float()), 4.0, 100)
-    repeated = Batch(*(part.repeat_interleave(weight, 0) for part in batch[:2]))
-    torch.testing.assert_close(weighted, method.objective(module, repeated, 4.0, 100)[0])
 
 
 def test_every_layer_is_bayesian_and_starts_as_told(kind):
@@ -109,26 +98,6 @@ def test_a_sample_costs_one_forward_pass(kind):
     assert len(passes) == 7
 
 
-def test_read_is_softmax(kind):
-    logits = torch.randn(3, 4)
-    torch.testing.assert_close(kind[0]().read(logits).probabilities, logits.softmax(1))
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_bfloat16_and_float64(kind, spec):
-    method, batch = kind[0](), batch_for(spec)
-    module = method.build(spec)
-    with torch.autocast("cpu", torch.bfloat16):
-        loss, logits = method.objective(module, batch, 0.0, 100)
-    assert (loss.dtype, logits.dtype) == (torch.float32, torch.float32)
-    assert loss.isfinite()
-    wide = batch._replace(inputs=batch.inputs.double())
-    loss, logits = method.objective(module.double(), wide, 0.0, 100)
-    assert (loss.dtype, logits.dtype) == (torch.float64, torch.float64)
-    prediction = method.predict(module.eval(), wide.inputs, torch.Generator())
-    assert prediction.probabilities.dtype == torch.float64
-
-
 def blobs(count=300):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(count) % 3
@@ -136,25 +105,6 @@ def blobs(count=300):
     return Table(
         centers[labels] + torch.randn(count, 2, generator=generator), labels, ("a", "b", "c"), "blobs"
     )
-
-
-def test_it_learns_saves_and_loads(kind, tmp_path):
-    losses = []
-    settings = TrainingSettings(
-        epochs=25, batch_size=30, learning_rate=5e-3, precision="float32", device="cpu"
-    )
-    data, network = blobs(), MLPSpec(2, 3, hidden=(16,))
-    model = TrainedModel.train(
-        data, kind[0](samples=5), network, settings, report=lambda line: losses.append(line["loss"])
-    )
-    assert losses[-1] < 0.8 * losses[0]
-    predictions = model.predict(data.features, generator=torch.Generator().manual_seed(1))
-    assert (predictions.labels == data.labels).float().mean() > 0.95
-    model.save(tmp_path / "model.safetensors")
-    loaded = TrainedModel.load(tmp_path / "model.safetensors")
-    assert loaded.method == model.method
-    again = loaded.predict(data.features, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(again.probabilities, predictions.probabilities)
 
 
 def test_fflu_leaves_what_does_not_matter_undecided():
