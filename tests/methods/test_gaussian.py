@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import evidentia as ev
-from evidentia.data import Table
 from evidentia.methods import FFGU, FFLU, Batch
 from evidentia.nets import LeNetSpec, MLPSpec
 from evidentia.nets.bayesian import (
@@ -96,15 +95,6 @@ def test_a_sample_costs_one_forward_pass(kind):
     module.register_forward_hook(lambda *_: passes.append(1))
     method.predict(module, batch_for(SPECS[0]).inputs, torch.Generator())
     assert len(passes) == 7
-
-
-def blobs(count=300):
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(count) % 3
-    centers = torch.tensor([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
-    return Table(
-        centers[labels] + torch.randn(count, 2, generator=generator), labels, ("a", "b", "c"), "blobs"
-    )
 
 
 def test_fflu_leaves_what_does_not_matter_undecided():
