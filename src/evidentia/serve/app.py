@@ -76,7 +76,7 @@ def _fastapi(
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_found)
     _add_opinions(app, service, models, limits)
-    _add_health(app, service, metrics, limits)
+    _add_health(app, service, metrics)
     _add_docs(app)
     # Not mounted: a mount at the root would take a path's other methods, which are 405, for missing files.
     app.router.default = StaticFiles(directory=HERE / "page", html=True, check_dir=False)
@@ -102,7 +102,7 @@ def _add_opinions(app: FastAPI, service: Service, models: Mapping[str, ServedMod
         return JSONResponse(described)
 
 
-def _add_health(app: FastAPI, service: Service, metrics: Metrics, limits: Limits) -> None:
+def _add_health(app: FastAPI, service: Service, metrics: Metrics) -> None:
     @app.get("/healthz", response_model=schemas.State)
     async def health() -> Response:
         """Say that the process lives."""
@@ -111,13 +111,12 @@ def _add_health(app: FastAPI, service: Service, metrics: Metrics, limits: Limits
     @app.get("/readyz", response_model=schemas.State, responses=schemas.refusals(503))
     async def ready() -> Response:
         """Say whether there is room in the queue."""
-        if service.waiting >= limits.waiting:
+        if service.full:
             raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", include_in_schema=False)
     async def counted() -> Response:
-        metrics.waiting(service.waiting)
         return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
