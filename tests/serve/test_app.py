@@ -3,7 +3,10 @@
 import asyncio
 import io
 import json
+import os
 import struct
+import subprocess
+import sys
 import threading
 import tracemalloc
 import zlib
@@ -20,6 +23,7 @@ from evidentia.serve.app import create_app
 from evidentia.serve.limits import Limits
 from evidentia.serve.reading import read_json
 from evidentia.serve.refusals import Refusal
+from evidentia.serve.service import Service
 
 JSON = {"content-type": "application/json"}
 FORM = "multipart/form-data; boundary=x"
@@ -459,7 +463,7 @@ def test_every_answer_has_the_headers(ask, path):
     headers = ask("GET", path, headers={"origin": "http://elsewhere"}).headers
     policy = headers["content-security-policy"]
     assert "default-src 'self'" in policy
-    assert "unsafe" not in policy
+    assert not any(word in policy for word in ("unsafe", "data:", "blob:", "*"))
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert not any(name.startswith("access-control") for name in headers)
@@ -484,7 +488,26 @@ def test_other_paths_and_methods(ask, method, path, status):
         assert response.headers["allow"]
 
 
+def test_an_unforeseen_error_elsewhere_is_one_line_too(ask, monkeypatch):
+    app = create_app(pair())
+    monkeypatch.setattr(Service, "full", property(lambda _: 1 / 0))
+    response = ask("GET", "/readyz", app=app)
+    assert response.status_code == 500
+    assert reason(response) == "something went wrong in the service; its log says what"
+
+
+def test_nobody_is_sent_elsewhere(ask):
+    response = ask("GET", "/docs/", headers={"host": "elsewhere"})
+    assert response.status_code == 404
+    assert "location" not in response.headers
+
+
+def test_page_files_are_asked_for_again(ask):
+    assert ask("GET", "/main.js").headers["cache-control"] == "no-cache"
+
+
 def test_health(ask):
+    assert (ask("HEAD", "/healthz").status_code, ask("HEAD", "/healthz").content) == (200, b"")
     assert ask("GET", "/healthz").json() == {"status": "ok"}
     assert ask("GET", "/readyz").json() == {"status": "ready"}
 
@@ -502,6 +525,25 @@ def test_metrics(ask):
     assert "attacker" not in text
     counted = [line for line in text.splitlines() if line.startswith('evidentia_opinions_total{accepted="')]
     assert sum(float(line.split()[-1]) for line in counted) == 6
+
+
+def test_what_a_dead_process_had_waiting_is_forgotten(tmp_path):
+    script = """
+import os, sys
+from evidentia.serve.metrics import Metrics, forget_the_dead
+if os.fork() == 0:
+    Metrics().waiting(5)
+    os._exit(0)
+os.wait()
+metrics = Metrics()
+metrics.waiting(2)
+print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+forget_the_dead()
+print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+"""
+    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert ended.stdout.split() == ["7.0", "2.0"], ended.stderr
 
 
 def test_docs_need_no_other_server(ask):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import JSONResponse
 
+UNFORESEEN = "something went wrong in the service; its log says what"
+
 
 class Refusal(Exception):  # noqa: N818 - the client's error, not the service's
     """Ends a request with this status and reason.
