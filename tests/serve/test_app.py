@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 import zlib
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -143,9 +144,12 @@ def test_values_that_a_network_can_not_take(ask):
 def test_the_list_of_models(ask):
     models = pair()
     rule = AbstentionRule.for_coverage(models["edl"].model.predict(pictures(50)[:, None]), None, 0.5)
-    models |= served(ruled=models["edl"].model.with_rule(rule))
+    by_entropy = replace(rule, measure="entropy")
+    models |= served(
+        ruled=models["edl"].model.with_rule(rule), other=models["edl"].model.with_rule(by_entropy)
+    )
     described = ask("GET", "/v1/models", app=create_app(models)).json()["models"]
-    assert [model["name"] for model in described] == ["edl", "l2", "ruled"]
+    assert [model["name"] for model in described] == ["edl", "l2", "ruled", "other"]
     assert described[0] == {
         "name": "edl",
         "method": "edl",
@@ -159,6 +163,8 @@ def test_the_list_of_models(ask):
     assert described[1]["evidential"] is False
     assert described[2]["threshold"] == pytest.approx(rule.threshold)
     assert described[2]["rule"] == rule.describe()
+    assert described[3]["threshold"] is None
+    assert described[3]["rule"] == by_entropy.describe()
 
 
 @pytest.mark.parametrize(

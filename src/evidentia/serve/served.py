@@ -12,9 +12,8 @@ from torch import Tensor
 
 from evidentia.core.opinion import Opinion
 from evidentia.errors import InputError
-from evidentia.model import HALF, TrainedModel
+from evidentia.model import HALF, UNKNOWN, TrainedModel
 
-UNKNOWN = "I do not know"
 HERE = Path(__file__).parent
 
 
@@ -36,11 +35,13 @@ class ServedModel:
         return self.model.input_shape
 
     @property
-    def threshold(self) -> float:
-        """The uncertainty from which on the model does not answer."""
+    def threshold(self) -> float | None:
+        """The uncertainty from which on the model does not answer; None where its rule is another."""
         rule = self.model.rule
-        if rule is None or rule.measure != "uncertainty":
+        if rule is None:
             return HALF
+        if rule.measure != "uncertainty":
+            return None
         return min(max(rule.threshold, 0.0), 1.0)
 
     def describe(self) -> dict[str, Any]:
