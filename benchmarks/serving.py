@@ -125,9 +125,8 @@ def main() -> None:
     slow = latencies[int(0.99 * len(latencies))] / statistics.median(alone.latencies)
     errors, growth = sum(one.errors for one in loads), memory[-1] / memory[0]
     rate = statistics.median(one.rate for one in bares)
-    print(
-        f"first answer   {started:8.2f} s after the start (at most {MOST_TO_START:g}), {start_busy:.2f} s of processor"
-    )
+    print(f"first answer   {started:8.2f} s from the start (at most {MOST_TO_START:g})")
+    print(f"               {start_busy:8.2f} s of processor time")
     print(f"bare network   {rate:8.0f} images/s on one core, {len(paths)} model(s)")
     print(f"service        {statistics.median(one.rate for one in loads):8.0f} images/s, {CLIENTS} clients")
     print(f"share          {share:8.2f}   (at least {LEAST_SHARE})")

@@ -298,12 +298,12 @@ def test_lists_without_end_are_not_even_read(monkeypatch):
 
 
 def test_what_inputs_would_become_has_a_limit(ask, monkeypatch):
-    # An input is 256 pixels, and three classes of two models weigh 16 each: 352.
-    app = create_app(pair(), Limits(values=1056))
+    # For each of the two models, an input is 256 pixels, and each of the three classes weighs 16.
+    app = create_app(pair(), Limits(values=3 * 2 * (256 + 3 * 16)))
     file = ("files", ("a.png", encoded(pictures(1)[0][:1, :1]), "image/png"))
     assert ask("POST", "/v1/opinions", app=app, files=[file] * 3).status_code == 200
     assert ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(3).tolist()}).status_code == 200
-    assert ask("POST", "/v1/opinions", app=app, files=[file] * 3, data={"models": "edl"}).status_code == 200
+    assert ask("POST", "/v1/opinions", app=app, files=[file] * 6, data={"models": "edl"}).status_code == 200
     monkeypatch.setattr(reading, "read_picture", lambda *_: pytest.fail("a picture was decoded"))
     for content in ({"files": [file] * 4}, {"json": {"inputs": pictures(4).tolist()}}):
         response = ask("POST", "/v1/opinions", app=app, **content)

@@ -101,11 +101,11 @@ def _as_array(inputs: list[Any]) -> Values:
     kinds = set(map(type, flat))
     if not kinds <= {int, float}:
         raise Refusal(422, NOT_NUMBERS)
-    try:
-        if kinds == {int}:  # pixels mostly
+    if kinds == {int}:
+        try:
             return np.frombuffer(bytearray(flat), np.uint8).reshape(shape)
-    except ValueError:
-        pass  # not all of them 0 to 255
+        except ValueError:
+            pass  # not all of them 0 to 255
     try:
         values = np.array(flat, np.float64)
     except OverflowError as error:
@@ -118,8 +118,8 @@ def _as_array(inputs: list[Any]) -> Values:
 def _flattened(inputs: list[Any]) -> tuple[Shape, list[Any]]:
     """Of lists in lists: the shape, and what is in the innermost, one after another."""
     shape, level = [len(inputs)], inputs
-    while list in (kinds := set(map(type, level))):
-        if kinds != {list} or len(set(map(len, level))) != 1:
+    while level and type(level[0]) is list:
+        if set(map(type, level)) != {list} or len(set(map(len, level))) != 1:
             raise Refusal(422, NOT_NUMBERS)
         shape.append(len(level[0]))
         level = list(chain.from_iterable(level))

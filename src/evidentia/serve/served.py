@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import Tensor
 from evidentia.core.opinion import Opinion
 from evidentia.errors import InputError
 from evidentia.model import HALF, UNKNOWN, TrainedModel
+from evidentia.serve.limits import ANSWER_VALUES
 
 HERE = Path(__file__).parent
 
@@ -33,6 +35,11 @@ class ServedModel:
     def input_shape(self) -> tuple[int, ...]:
         """Of one input, without the batch axis."""
         return self.model.input_shape
+
+    @cached_property
+    def weight(self) -> int:
+        """Values that one input and its answer take in memory."""
+        return math.prod(self.input_shape) + ANSWER_VALUES * len(self.model.classes)
 
     @property
     def threshold(self) -> float | None:

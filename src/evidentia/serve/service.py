@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from evidentia.errors import EvidentiaError
 from evidentia.serve.batching import Batcher, late
-from evidentia.serve.limits import ANSWER_VALUES, Bodies, Limits
+from evidentia.serve.limits import Bodies, Limits
 from evidentia.serve.metrics import Metrics
 from evidentia.serve.reading import (
     Numbers,
@@ -87,8 +86,7 @@ class Service:
 
     def _weight(self, count: int, models: list[ServedModel]) -> int:
         """What a request takes of the memory, known before anything is built."""
-        shapes = {model.input_shape for model in models}
-        each = sum(map(math.prod, shapes)) + ANSWER_VALUES * sum(len(model.model.classes) for model in models)
+        each = sum(model.weight for model in models)
         if count * each > self._limits.values:
             most = self._limits.values // each
             raise Refusal(413, f"too many inputs for models of this size; at most {most:,} at once")
