@@ -197,6 +197,7 @@ def test_the_list_of_models(ask):
         (b'{"inputs": [[[[1]]]]}', 422, "inputs must be 1 x 16 x 16, got 1 x 1 x 1"),
         (b'{"inputs": [[[true]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[1, false]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, true]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[1, "2"]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[1e999]]}', 422, "finite numbers"),
         (b'{"inputs": [[1e300]]}', 422, "finite numbers"),

@@ -92,27 +92,31 @@ def read_json(body: bytes, limits: Limits) -> Numbers:
     if "models" in content and not names:
         raise Refusal(422, "models must name one or more, or be left out for all")
     _require_count(len(inputs), limits)
-    return Numbers(_as_array(inputs), tuple(names) or None)
-
-
-def _as_array(inputs: list[Any]) -> Values:
     shape, flat = _flattened(inputs)
+    # Of the letters of true and false, these two are in no word that a body needs.
+    values = None if b"r" in body or b"f" in body else _as_pixels(flat)
+    return Numbers((_as_values(flat) if values is None else values).reshape(shape), tuple(names) or None)
+
+
+def _as_pixels(flat: list[Any]) -> NDArray[np.uint8] | None:
+    """Whole numbers 0 to 255, the usual case, several times as fast; None for all else but booleans."""
+    try:
+        return np.frombuffer(bytearray(flat), np.uint8)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_values(flat: list[Any]) -> NDArray[np.float32]:
     # Before numpy looks: it would take strings and null as well, and room for the longest for each of them.
-    kinds = set(map(type, flat))
-    if not kinds <= {int, float}:
+    if not set(map(type, flat)) <= {int, float}:
         raise Refusal(422, NOT_NUMBERS)
-    if kinds == {int}:
-        try:
-            return np.frombuffer(bytearray(flat), np.uint8).reshape(shape)
-        except ValueError:
-            pass  # not all of them 0 to 255
     try:
         values = np.array(flat, np.float64)
     except OverflowError as error:
         raise Refusal(422, TOO_LARGE) from error
     if not (np.abs(values) <= LARGEST_NUMBER).all():
         raise Refusal(422, TOO_LARGE)
-    return values.astype(np.float32).reshape(shape)
+    return values.astype(np.float32)
 
 
 def _flattened(inputs: list[Any]) -> tuple[Shape, list[Any]]:
