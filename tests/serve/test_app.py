@@ -350,6 +350,38 @@ def test_who_waits_for_the_reader_has_a_bound_and_a_deadline(monkeypatch):
     assert {reason(one) for one in late} == {"the answer took too long; try again"}
 
 
+def test_room_is_taken_before_it_is_needed_and_given_back(monkeypatch):
+    weight = 2 * (256 + 3 * 16)
+    app, started, free = create_app(pair(), Limits(values=4 * weight)), threading.Event(), threading.Event()
+    decoded = []
+
+    def slow(*words):
+        started.set()
+        assert free.wait(10)
+        decoded.append(words)
+        return read_picture(*words)
+
+    read_picture = reading.read_picture
+    monkeypatch.setattr(reading, "read_picture", slow)
+    file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))
+
+    async def scenario():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            first = asyncio.create_task(client.post("/v1/opinions", files=[file] * 3))
+            while not started.is_set():
+                await asyncio.sleep(0.01)
+            second = await client.post("/v1/opinions", files=[file] * 2)
+            one = await client.post("/v1/opinions", json={"inputs": pictures(1).tolist()})
+            free.set()
+            return [second, one, await first, await client.post("/v1/opinions", files=[file] * 4)]
+
+    answers = asyncio.run(scenario())
+    assert [answer.status_code for answer in answers] == [503, 200, 200, 200]
+    assert answers[0].headers["retry-after"] == "1"
+    assert len(decoded) == 3 + 4
+
+
 def test_pictures_have_a_number_of_pixels_in_all(ask):
     app = create_app(pair(), Limits(pixels=600))
     file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))

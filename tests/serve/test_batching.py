@@ -26,7 +26,7 @@ class Recorder:
 
 
 def batcher(compute, **changes):
-    return Batcher(compute, **{"batch": 8, "limit": 100, "room": 1000} | changes)
+    return Batcher(compute, **{"batch": 8, "limit": 100} | changes)
 
 
 def soon(seconds=10.0):
@@ -108,28 +108,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
     assert (refused.status, refused.retry_after) == (503, 1)
     assert second == {"a": [2, 3, 4]}
     assert after == {"b": [10]}
-
-
-def test_room_is_taken_until_the_answer_is_there():
-    async def scenario():
-        compute = Recorder()
-        queue = batcher(compute, room=10)
-        compute.free.clear()
-        first = asyncio.create_task(queue.ask({"a": rows(0)}, soon(), 6))
-        while queue.waiting or not queue.busy:
-            await asyncio.sleep(0.001)
-        with pytest.raises(Refusal, match="waiting") as refused:
-            await queue.ask({"a": rows(1)}, soon(), 5)
-        second = asyncio.create_task(queue.ask({"a": rows(2)}, soon(), 4))
-        await asyncio.sleep(0)
-        assert queue.full
-        compute.free.set()
-        await first
-        await second
-        assert not queue.full
-        return refused.value.status, await queue.ask({"a": rows(1)}, soon(), 11)
-
-    assert asyncio.run(scenario()) == (503, {"a": [2]})
 
 
 def test_those_who_watch_are_told_how_many_wait():

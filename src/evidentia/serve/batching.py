@@ -48,8 +48,7 @@ class Batcher:
     While the thread works, requests gather; then all that wait for the same model go together, the oldest
     first. A lone request waits for company no longer than some turns of the event loop.
     compute: for the model of a name and inputs (N, ...), one answer for each; called in the thread.
-    batch: inputs that go together; limit: inputs that may wait; room: the sum of the weights of requests;
-    watch: told how many inputs wait when that changes.
+    batch: inputs that go together; limit: inputs that may wait; watch: told how many do when that changes.
     """
 
     def __init__(
@@ -58,15 +57,12 @@ class Batcher:
         *,
         batch: int,
         limit: int,
-        room: int,
         watch: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._compute, self._batch, self._limit, self._room = compute, batch, limit, room
-        self._watch = watch
+        self._compute, self._batch, self._limit, self._watch = compute, batch, limit, watch
         self._queues: dict[str, deque[Job]] = {}
         self._thread = ThreadPoolExecutor(1, "batch")
         self._work: asyncio.Task[None] | None = None
-        self._weight = 0
         self.waiting = 0
 
     @property
@@ -77,33 +73,25 @@ class Batcher:
     @property
     def full(self) -> bool:
         """Whether there is no room for even one more."""
-        return self.waiting >= self._limit or self._weight >= self._room
+        return self.waiting >= self._limit
 
-    async def ask(
-        self, inputs: Mapping[str, Values], deadline: float, weight: int = 0
-    ) -> dict[str, list[Any]]:
+    async def ask(self, inputs: Mapping[str, Values], deadline: float) -> dict[str, list[Any]]:
         """For each model an answer for each of its inputs (N, ...).
 
-        Refused where the queue is full or the time, by the monotonic clock, is over. weight: what the request
-        takes of the room until it is answered.
+        Refused where the queue is full or the time, by the monotonic clock, is over.
         """
-        question, jobs = self._put(inputs, deadline, weight)
+        question, jobs = self._put(inputs, deadline)
         try:
             await question.done
         finally:
-            self._weight -= weight
             _forget(question)
         return {model: _together(parts) for model, parts in jobs.items()}
 
-    def _put(
-        self, inputs: Mapping[str, Values], deadline: float, weight: int
-    ) -> tuple[Question, dict[str, list[Job]]]:
+    def _put(self, inputs: Mapping[str, Values], deadline: float) -> tuple[Question, dict[str, list[Job]]]:
         """Into the queues, in parts that fit a batch. An empty queue takes a request of any size."""
         size = sum(map(len, inputs.values()))
-        if (self.waiting and self.waiting + size > self._limit) or (
-            self._weight and self._weight + weight > self._room
-        ):
-            raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
+        if self.waiting and self.waiting + size > self._limit:
+            raise busy()
         loop = asyncio.get_running_loop()
         question = Question(deadline, loop.create_future())
         jobs = {
@@ -111,7 +99,6 @@ class Batcher:
         }
         for model, parts in jobs.items():
             self._queues.setdefault(model, deque()).extend(parts)
-        self._weight += weight
         self.waiting += size
         self._watch(self.waiting)
         if self._work is None:
@@ -178,6 +165,11 @@ class Batcher:
             half = len(jobs) // 2
             return self._outcomes_of(model, jobs[:half]) + self._outcomes_of(model, jobs[half:])
         return [(job, list(itertools.islice(answers, job.size))) for job in jobs]
+
+
+def busy() -> Refusal:
+    """For a request that there is no room for now."""
+    return Refusal(503, "too many requests are waiting; try again", retry_after=1)
 
 
 def late() -> Refusal:

@@ -19,10 +19,10 @@ ANSWER_VALUES = 16  # a pixel is a byte; a number in an answer is an object, and
 
 @dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request; bodies: of all requests that are being read.
+    """body: bytes of a request; bodies: of all requests under way.
 
     inputs: of a request; pixels: of all its pictures, as they come. values: numbers that its inputs become
-    for each model, and ANSWER_VALUES for each class of an answer; of all requests in the queue together, too.
+    for each model, and ANSWER_VALUES for each class of an answer; of all requests under way, too.
     readers: requests that wait to be decoded; waiting: inputs in the queue; batch: inputs that share a
     forward pass. reading and answering: seconds until the service gives up.
     """

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope
 from torch import Tensor
 
 from evidentia.errors import EvidentiaError
-from evidentia.serve.batching import Batcher, late
+from evidentia.serve.batching import Batcher, busy, late
 from evidentia.serve.limits import Bodies, Limits
 from evidentia.serve.metrics import Metrics
 from evidentia.serve.reading import (
@@ -45,16 +45,16 @@ class Service:
             self._compute,
             batch=limits.batch,
             limit=limits.waiting,
-            room=limits.values,
             watch=metrics.waiting,
         )
         self._reader = _reader()
-        self._reading = 0
+        self._reading = self._taken = 0
 
     @property
     def full(self) -> bool:
-        """Whether a request would be refused now: no room in the queue, or before the reader."""
-        return self._batcher.full or self._reading >= self._limits.readers
+        """Whether a request would be refused now: no room in the queue, before the reader, or in memory."""
+        limits = self._limits
+        return self._batcher.full or self._reading >= limits.readers or self._taken >= limits.values
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         """What each model that is asked says of each input, or why it can't."""
@@ -67,29 +67,33 @@ class Service:
     async def _opinions(self, headers: dict[bytes, bytes], receive: Receive) -> dict[str, Any]:
         announced = headers.get(b"content-length", b"")
         body = await self._bodies.read(int(announced) if announced.isdigit() else 0, receive)
-        deadline = time.monotonic() + self._limits.answering
+        deadline, weight = time.monotonic() + self._limits.answering, 0
         try:
             asked = await self._read(headers.get(b"content-type", b"").decode("latin-1"), body, deadline)
             chosen = self._chosen(asked.models)
-            weight = self._weight(asked.count, chosen)
+            weight = self._take_room(asked.count, chosen)
             shapes = dict.fromkeys(model.input_shape for model in chosen)
             inputs = {shape: await self._shaped(asked, shape, len(body), deadline) for shape in shapes}
+            answering = self._batcher.ask(
+                {model.name: inputs[model.input_shape] for model in chosen}, deadline
+            )
+            # A small request is computed sooner than it would be stopped.
+            small = asked.count <= self._limits.batch
+            answers = await (answering if small else _while_there(receive, answering))
         finally:
+            self._taken -= weight
             self._bodies.give_back(body)
-        answering = self._batcher.ask(
-            {model.name: inputs[model.input_shape] for model in chosen}, deadline, weight
-        )
-        # A small request is computed sooner than it would be stopped.
-        small = asked.count <= self._limits.batch
-        answers = await (answering if small else _while_there(receive, answering))
         return {"results": [{"model": name, "opinions": opinions} for name, opinions in answers.items()]}
 
-    def _weight(self, count: int, models: list[ServedModel]) -> int:
-        """What a request takes of the memory, known before anything is built."""
+    def _take_room(self, count: int, models: list[ServedModel]) -> int:
+        """What a request takes of the memory, before anything is built. Alone it may take all there is."""
         each = sum(model.weight for model in models)
         if count * each > self._limits.values:
             most = self._limits.values // each
             raise Refusal(413, f"too many inputs for models of this size; at most {most:,} at once")
+        if self._taken + count * each > self._limits.values:
+            raise busy()
+        self._taken += count * each
         return count * each
 
     async def close(self) -> None:
@@ -135,7 +139,7 @@ class Service:
     async def _aside(self, work: Callable[[], Result], deadline: float) -> Result:
         """In the thread that reads, unless too many wait for it already or the time is over."""
         if self._reading >= self._limits.readers:
-            raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
+            raise busy()
 
         def in_time() -> Result:
             if deadline < time.monotonic():
