@@ -36,10 +36,9 @@ check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/lint-imports
 
 bench: $(READY) $(PEERS_READY)  ## measure speed against peers, in an environment of their own
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.data
-	$(BIN)/python -m benchmarks.serving
-	$(PEERS)/bin/python -m benchmarks.loss
+	@missed=; for one in $(BIN):startup $(BIN):data $(PEERS)/bin:loss $(BIN):training $(BIN):methods $(BIN):serving; do \
+		echo "== benchmarks.$${one#*:}"; $${one%:*}/python -m benchmarks.$${one#*:} || missed="$$missed $${one#*:}"; \
+	done; test -z "$$missed" || { echo "a limit was missed, or the run failed:$$missed"; exit 1; }
 
 # Without their dependencies, which would pull another torch: the losses need torch alone.
 $(PEERS_READY): constraints.txt

@@ -1,6 +1,7 @@
 """Train the pair of models that comes with the service, and write them into the package.
 
 python tools/bundle_models.py [METHOD...]     # these alone; then, as always, look at both
+python tools/bundle_models.py --look          # look at both, train nothing
 
 Both are one LeNet with a smaller hidden layer, trained on MNIST as `evidentia train` does it. They are the
 only weights that the project keeps. Ends with 1 where they are too large or too weak, or softmax doubts too
@@ -47,9 +48,10 @@ def doubt(model: TrainedModel) -> float:
 
 
 def main() -> None:
-    """Train what is named, or both; then look at both."""
-    for name in sys.argv[1:] or METHODS:
-        train(name)
+    """Train what is named, or both, unless told to look only; then look at both."""
+    if sys.argv[1:] != ["--look"]:
+        for name in sys.argv[1:] or METHODS:
+            train(name)
     paths = {name: HOME / f"{name}.safetensors" for name in METHODS}
     models = {name: TrainedModel.load(path) for name, path in paths.items()}
     size = sum(path.stat().st_size for path in paths.values())

@@ -25,6 +25,7 @@ from evidentia.training.checkpoint import digest, read_tensors, write_bytes_safe
 
 FORMAT = 1
 HALF = 0.5
+UNKNOWN = "I do not know"  # what is said where a model does not stand by its answer
 VERSIONS_OF = ("evidentia", "torch", "safetensors")
 
 

@@ -153,6 +153,46 @@ def test_arrays(model, rows_model, tmp_path):
     assert table["belief"].to_pylist() == [None] * 3
 
 
+@pytest.mark.parametrize("method", [EDL(), L2()])
+def test_rows_that_a_network_can_not_take_cost_the_others_nothing(tmp_path, method):
+    path = saved(tmp_path / "m.safetensors", MLPSpec(3, 3, hidden=(8,)), method)
+    rows = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
+    huge = rows.copy()
+    huge[[2, 7]] = [3.4e38, -3.4e38, 3.4e38]
+    huge[7] *= -1
+    np.savez(tmp_path / "x.npz", features=huge)
+    # The weights that a network starts from are small; these are not.
+    model = TrainedModel.load(path)
+    with torch.no_grad():
+        for weights in model.module.parameters():
+            weights.mul_(100)
+    model.save(path)
+    assert score(path, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 2
+    table = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert [row["error"] is not None for row in table] == [index in (2, 7) for index in range(9)]
+    assert table[2] == dict.fromkeys(table[2]) | {
+        "input": "2",
+        "error": "has values that are too large for the network",
+    }
+    expected = model.predict(torch.from_numpy(rows)).probabilities
+    for index in (0, 1, 3, 4, 5, 6, 8):
+        assert table[index]["probabilities"] == pytest.approx(expected[index].tolist(), rel=1e-4)
+
+
+def test_pixels_have_a_range(model, tmp_path):
+    images = np.zeros((4, 16, 16))
+    images[1, 2, 3], images[2, 2, 3], images[3, 2, 3] = -5000, 255.5, np.nan
+    np.savez(tmp_path / "x.npz", images=images)
+    assert score(model, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 3
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert table["error"].to_pylist() == [
+        None,
+        "has pixels that are not 0 to 255",
+        "has pixels that are not 0 to 255",
+        "has a value that is not finite",
+    ]
+
+
 @pytest.mark.parametrize("header", ["a,b,c", "a,b,c,d", "Label,a,b,c"])
 def test_tables_with_and_without_a_label(rows_model, tmp_path, header):
     rows = {"a,b,c": "1,2,3", "a,b,c,d": "1,2,3,cat", "Label,a,b,c": "cat,1,2,3"}

@@ -3,8 +3,14 @@
 import asyncio
 import io
 import json
+import os
 import struct
+import subprocess
+import sys
+import threading
+import tracemalloc
 import zlib
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -13,10 +19,16 @@ from tests.serve.made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, ser
 
 from evidentia.abstention import AbstentionRule
 from evidentia.methods import EDL, L2
+from evidentia.serve import reading
 from evidentia.serve.app import create_app
 from evidentia.serve.limits import Limits
+from evidentia.serve.reading import read_json
+from evidentia.serve.refusals import Refusal
+from evidentia.serve.service import Service
 
 JSON = {"content-type": "application/json"}
+FORM = "multipart/form-data; boundary=x"
+FIELD = b'--x\r\nContent-Disposition: form-data; name="models"\r\n\r\nedl\r\n--x--\r\n'
 
 
 @pytest.fixture
@@ -132,9 +144,12 @@ def test_values_that_a_network_can_not_take(ask):
 def test_the_list_of_models(ask):
     models = pair()
     rule = AbstentionRule.for_coverage(models["edl"].model.predict(pictures(50)[:, None]), None, 0.5)
-    models |= served(ruled=models["edl"].model.with_rule(rule))
+    by_entropy = replace(rule, measure="entropy")
+    models |= served(
+        ruled=models["edl"].model.with_rule(rule), other=models["edl"].model.with_rule(by_entropy)
+    )
     described = ask("GET", "/v1/models", app=create_app(models)).json()["models"]
-    assert [model["name"] for model in described] == ["edl", "l2", "ruled"]
+    assert [model["name"] for model in described] == ["edl", "l2", "ruled", "other"]
     assert described[0] == {
         "name": "edl",
         "method": "edl",
@@ -148,6 +163,8 @@ def test_the_list_of_models(ask):
     assert described[1]["evidential"] is False
     assert described[2]["threshold"] == pytest.approx(rule.threshold)
     assert described[2]["rule"] == rule.describe()
+    assert described[3]["threshold"] is None
+    assert described[3]["rule"] == by_entropy.describe()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +195,10 @@ def test_the_list_of_models(ask):
         (b'{"inputs": [[[1], 100000000000]]}', 422, "all of one shape"),
         (b'{"inputs": [[[1]], 100000000000]}', 422, "all of one shape"),
         (b'{"inputs": [[[[1]]]]}', 422, "inputs must be 1 x 16 x 16, got 1 x 1 x 1"),
-        (b'{"inputs": [[[true]]]}', 422, "got true or false"),
+        (b'{"inputs": [[[true]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, false]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, true]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, "2"]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[1e999]]}', 422, "finite numbers"),
         (b'{"inputs": [[1e300]]}', 422, "finite numbers"),
         (b'{"inputs": [[1' + b"0" * 400 + b"]]}", 422, "numbers"),
@@ -210,8 +230,8 @@ def test_too_many_inputs(ask):
     assert reason(response) == "there must be 1 to 10,000 inputs, got 10,001"
     files = [("files", ("a.png", b"x", "image/png"))] * 4
     response = ask("POST", "/v1/opinions", files=files, app=create_app(pair(), Limits(inputs=3)))
-    assert response.status_code == 400
-    assert "Too many files" in reason(response)
+    assert response.status_code == 422
+    assert reason(response) == "there must be 1 to 3 inputs, got more"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/png", ""])
@@ -234,20 +254,132 @@ def huge_png():
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "status", "words"),
     [
-        (b"these are words", "is not a PNG"),
-        (b"", "is not a PNG"),
-        (encoded(pictures(1)[0], "JPEG")[:-60], "is damaged"),
-        (encoded(pictures(1)[0])[:90], "is damaged"),
-        (huge_png(), "pixels"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is not a PNG"),
+        (b"these are words", 422, "is not a PNG"),
+        (b"", 422, "is not a PNG"),
+        (encoded(pictures(1)[0], "JPEG")[:-60], 422, "is damaged"),
+        (encoded(pictures(1)[0])[:90], 422, "is damaged"),
+        (huge_png(), 413, "pixels"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, "is not a PNG"),
     ],
 )
-def test_bad_pictures(ask, content, words):
+def test_bad_pictures(ask, content, status, words):
     response = ask("POST", "/v1/opinions", files=[("files", ("a.png", content, "image/png"))])
-    assert response.status_code == 422
+    assert response.status_code == status
     assert words in reason(response)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["a" * 20_000, *[""] * 3000],
+        [[["a" * 20_000, *[None] * 3000]]],
+        [[[0] * 2000], ["a" * 20_000] * 2000],
+    ],
+)
+def test_words_among_the_inputs_cost_no_memory(inputs):
+    body = json.dumps({"inputs": inputs}).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refusal, match="arrays of numbers"):
+            read_json(body, Limits())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * len(body) + 2**20
+
+
+def test_lists_without_end_are_not_even_read(monkeypatch):
+    monkeypatch.setattr(reading, "MOST_LISTS", 1000)
+    monkeypatch.setattr(reading, "from_json", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(Refusal, match="too many lists; at most 1,000") as refused:
+        read_json(json.dumps({"inputs": [[]] * 1001}).encode(), Limits())
+    assert refused.value.status == 413
+
+
+def test_what_inputs_would_become_has_a_limit(ask, monkeypatch):
+    # For each of the two models, an input is 256 pixels, and each of the three classes weighs 16.
+    app = create_app(pair(), Limits(values=3 * 2 * (256 + 3 * 16)))
+    file = ("files", ("a.png", encoded(pictures(1)[0][:1, :1]), "image/png"))
+    assert ask("POST", "/v1/opinions", app=app, files=[file] * 3).status_code == 200
+    assert ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(3).tolist()}).status_code == 200
+    assert ask("POST", "/v1/opinions", app=app, files=[file] * 6, data={"models": "edl"}).status_code == 200
+    monkeypatch.setattr(reading, "read_picture", lambda *_: pytest.fail("a picture was decoded"))
+    for content in ({"files": [file] * 4}, {"json": {"inputs": pictures(4).tolist()}}):
+        response = ask("POST", "/v1/opinions", app=app, **content)
+        assert response.status_code == 413
+        assert reason(response) == "too many inputs for models of this size; at most 3 at once"
+
+
+def test_who_waits_for_the_reader_has_a_bound_and_a_deadline(monkeypatch):
+    app, started, free = (
+        create_app(pair(), Limits(readers=3, answering=0.2)),
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def slow(*words):
+        started.set()
+        assert free.wait(10)
+        return read_picture(*words)
+
+    read_picture = reading.read_picture
+    monkeypatch.setattr(reading, "read_picture", slow)
+    file = [("files", ("a.png", encoded(pictures(1)[0]), "image/png"))]
+
+    async def scenario():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            waiting = [asyncio.create_task(client.post("/v1/opinions", files=file)) for _ in range(3)]
+            while not started.is_set():
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            refused = await client.post("/v1/opinions", files=file), await client.get("/readyz")
+            small = await client.post("/v1/opinions", json={"inputs": pictures(1).tolist()})
+            await asyncio.sleep(0.3)
+            free.set()
+            late = [await one for one in waiting]
+            after = await client.post("/v1/opinions", files=file), await client.get("/readyz")
+            return refused, small, late, after
+
+    refused, small, late, after = asyncio.run(scenario())
+    assert [one.status_code for one in (*refused, small, *after)] == [503, 503, 200, 200, 200]
+    assert refused[0].headers["retry-after"] == "1"
+    assert [one.status_code for one in late] == [503, 503, 503]
+    assert {reason(one) for one in late} == {"the answer took too long; try again"}
+
+
+def test_room_is_taken_before_it_is_needed_and_given_back(monkeypatch):
+    weight = 2 * (256 + 3 * 16)
+    app, started, free = create_app(pair(), Limits(values=4 * weight)), threading.Event(), threading.Event()
+    decoded = []
+
+    def slow(*words):
+        started.set()
+        assert free.wait(10)
+        decoded.append(words)
+        return read_picture(*words)
+
+    read_picture = reading.read_picture
+    monkeypatch.setattr(reading, "read_picture", slow)
+    file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))
+
+    async def scenario():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            first = asyncio.create_task(client.post("/v1/opinions", files=[file] * 3))
+            while not started.is_set():
+                await asyncio.sleep(0.01)
+            second = await client.post("/v1/opinions", files=[file] * 2)
+            one = await client.post("/v1/opinions", json={"inputs": pictures(1).tolist()})
+            free.set()
+            return [second, one, await first, await client.post("/v1/opinions", files=[file] * 4)]
+
+    answers = asyncio.run(scenario())
+    assert [answer.status_code for answer in answers] == [503, 200, 200, 200]
+    assert answers[0].headers["retry-after"] == "1"
+    assert len(decoded) == 3 + 4
 
 
 def test_pictures_have_a_number_of_pixels_in_all(ask):
@@ -268,6 +400,8 @@ def test_pictures_have_a_number_of_pixels_in_all(ask):
         ({"files": [("models", (None, b"edl"))]}, 422, "1 to 10,000 inputs, got 0"),
         ({"content": b"--x--", "headers": {"content-type": "multipart/form-data"}}, 400, "boundary"),
         ({"content": b"junk", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 400, "form"),
+        ({"content": FIELD, "headers": {"content-type": f"{FORM}; charset=undefined"}}, 400, "charset"),
+        ({"content": FIELD, "headers": {"content-type": f"{FORM}; charset=no-such"}}, 422, "got 0"),
     ],
 )
 def test_bad_forms(ask, content, status, words):
@@ -331,6 +465,7 @@ def test_bodies_together_have_a_limit():
 
     second, third = asyncio.run(scenario())
     assert (second.status_code, second.headers["retry-after"]) == (503, "1")
+    assert second.headers["connection"] == "close"  # what is left of the body is not read
     assert third.status_code == 200
 
 
@@ -356,7 +491,8 @@ def test_an_unforeseen_error_is_one_line(ask, monkeypatch, caplog):
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "ZeroDivisionError" in caplog.text
     monkeypatch.undo()
-    assert ask("POST", "/v1/opinions", app=create_app(models), json={"inputs": pictures(1).tolist()})
+    after = ask("POST", "/v1/opinions", app=create_app(models), json={"inputs": pictures(1).tolist()})
+    assert after.status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -366,7 +502,7 @@ def test_every_answer_has_the_headers(ask, path):
     headers = ask("GET", path, headers={"origin": "http://elsewhere"}).headers
     policy = headers["content-security-policy"]
     assert "default-src 'self'" in policy
-    assert "unsafe" not in policy
+    assert not any(word in policy for word in ("unsafe", "data:", "blob:", "*"))
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert not any(name.startswith("access-control") for name in headers)
@@ -391,7 +527,26 @@ def test_other_paths_and_methods(ask, method, path, status):
         assert response.headers["allow"]
 
 
+def test_an_unforeseen_error_elsewhere_is_one_line_too(ask, monkeypatch):
+    app = create_app(pair())
+    monkeypatch.setattr(Service, "full", property(lambda _: 1 / 0))
+    response = ask("GET", "/readyz", app=app)
+    assert response.status_code == 500
+    assert reason(response) == "something went wrong in the service; its log says what"
+
+
+def test_nobody_is_sent_elsewhere(ask):
+    response = ask("GET", "/docs/", headers={"host": "elsewhere"})
+    assert response.status_code == 404
+    assert "location" not in response.headers
+
+
+def test_page_files_are_asked_for_again(ask):
+    assert ask("GET", "/main.js").headers["cache-control"] == "no-cache"
+
+
 def test_health(ask):
+    assert (ask("HEAD", "/healthz").status_code, ask("HEAD", "/healthz").content) == (200, b"")
     assert ask("GET", "/healthz").json() == {"status": "ok"}
     assert ask("GET", "/readyz").json() == {"status": "ready"}
 
@@ -409,6 +564,25 @@ def test_metrics(ask):
     assert "attacker" not in text
     counted = [line for line in text.splitlines() if line.startswith('evidentia_opinions_total{accepted="')]
     assert sum(float(line.split()[-1]) for line in counted) == 6
+
+
+def test_what_a_dead_process_had_waiting_is_forgotten(tmp_path):
+    script = """
+import os, sys
+from evidentia.serve.metrics import Metrics, forget_the_dead
+if os.fork() == 0:
+    Metrics().waiting(5)
+    os._exit(0)
+os.wait()
+metrics = Metrics()
+metrics.waiting(2)
+print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+forget_the_dead()
+print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+"""
+    environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert ended.stdout.split() == ["7.0", "2.0"], ended.stderr
 
 
 def test_docs_need_no_other_server(ask):
@@ -463,6 +637,45 @@ def test_a_gone_client_leaves_nothing_behind(caplog):
     scope = {"type": "http", "method": "POST", "path": "/v1/opinions", "headers": []}
     asyncio.run(app(scope, receive, send))
     assert caplog.text == ""
+
+
+def test_of_a_gone_client_the_rest_is_not_computed(monkeypatch):
+    models = pair()
+    app = create_app(models, Limits(batch=2))
+    gone, batches = threading.Event(), []
+    body = json.dumps({"inputs": pictures(10).tolist(), "models": ["edl"]}).encode()
+    opinions = type(models["edl"]).opinions
+
+    def slow(model, inputs):
+        batches.append(len(inputs))
+        assert gone.wait(10)
+        return opinions(model, inputs)
+
+    monkeypatch.setattr(type(models["edl"]), "opinions", slow)
+    messages = [{"type": "http.request", "body": body}]
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        while not batches:
+            await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_later(0.05, gone.set)
+        return {"type": "http.disconnect"}
+
+    async def send(_):
+        raise AssertionError("there is nobody to answer")
+
+    async def scenario():
+        headers = [(b"content-type", b"application/json")]
+        await app(
+            {"type": "http", "method": "POST", "path": "/v1/opinions", "headers": headers}, receive, send
+        )
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/opinions", json={"inputs": pictures(1).tolist(), "models": ["l2"]})
+
+    assert asyncio.run(scenario()).status_code == 200
+    assert batches == [2, 1]
 
 
 def test_picture_formats(ask):

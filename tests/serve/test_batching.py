@@ -1,8 +1,9 @@
 import asyncio
 import threading
+import time
 
+import numpy as np
 import pytest
-import torch
 
 from evidentia.serve.batching import Batcher
 from evidentia.serve.refusals import Refusal
@@ -25,17 +26,21 @@ class Recorder:
 
 
 def batcher(compute, **changes):
-    return Batcher(compute, **{"batch": 8, "limit": 100, "seconds": 10.0} | changes)
+    return Batcher(compute, **{"batch": 8, "limit": 100} | changes)
+
+
+def soon(seconds=10.0):
+    return time.monotonic() + seconds
 
 
 def rows(*values):
-    return torch.tensor([[float(value), 1.0] for value in values])
+    return np.array([[value, 1] for value in values], np.float32)
 
 
 async def held(queue, compute):
     """A first question that the thread is busy with, so that the next ones gather."""
     compute.free.clear()
-    first = asyncio.create_task(queue.ask({"a": rows(0)}))
+    first = asyncio.create_task(queue.ask({"a": rows(0)}, soon()))
     while queue.waiting or not queue.busy:
         await asyncio.sleep(0.001)
     return first
@@ -43,7 +48,10 @@ async def held(queue, compute):
 
 def test_a_lone_question_is_answered_at_once():
     compute = Recorder()
-    assert asyncio.run(batcher(compute).ask({"a": rows(1, 2), "b": rows(5)})) == {"a": [2, 3], "b": [6]}
+    assert asyncio.run(batcher(compute).ask({"a": rows(1, 2), "b": rows(5)}, soon())) == {
+        "a": [2, 3],
+        "b": [6],
+    }
     assert sorted(compute.batches) == [("a", 2), ("b", 1)]
 
 
@@ -52,7 +60,9 @@ def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        others = [asyncio.create_task(queue.ask({"a": rows(n, n + 1), "b": rows(n)})) for n in range(1, 4)]
+        others = [
+            asyncio.create_task(queue.ask({"a": rows(n, n + 1), "b": rows(n)}, soon())) for n in range(1, 4)
+        ]
         await asyncio.sleep(0)
         assert queue.waiting == 9
         compute.free.set()
@@ -70,7 +80,7 @@ def test_a_batch_has_a_size():
         compute = Recorder()
         queue = batcher(compute, batch=8)
         first = await held(queue, compute)
-        whole = asyncio.create_task(queue.ask({"a": rows(*range(20))}))
+        whole = asyncio.create_task(queue.ask({"a": rows(*range(20))}, soon()))
         await asyncio.sleep(0)
         compute.free.set()
         await first
@@ -86,13 +96,13 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
         compute = Recorder()
         queue = batcher(compute, limit=4)
         first = await held(queue, compute)
-        second = asyncio.create_task(queue.ask({"a": rows(1, 2, 3)}))
+        second = asyncio.create_task(queue.ask({"a": rows(1, 2, 3)}, soon()))
         await asyncio.sleep(0)
         with pytest.raises(Refusal, match="waiting") as refused:
-            await queue.ask({"a": rows(4), "b": rows(4)})
+            await queue.ask({"a": rows(4), "b": rows(4)}, soon())
         compute.free.set()
         await first
-        return refused.value, await second, await queue.ask({"b": rows(9)})
+        return refused.value, await second, await queue.ask({"b": rows(9)}, soon())
 
     refused, second, after = asyncio.run(scenario())
     assert (refused.status, refused.retry_after) == (503, 1)
@@ -100,17 +110,32 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
     assert after == {"b": [10]}
 
 
+def test_those_who_watch_are_told_how_many_wait():
+    async def scenario():
+        compute, told = Recorder(), []
+        queue = batcher(compute, watch=told.append)
+        first = await held(queue, compute)
+        others = [asyncio.create_task(queue.ask({"a": rows(1, 2)}, soon())) for _ in range(2)]
+        await asyncio.sleep(0)
+        compute.free.set()
+        await asyncio.gather(first, *others)
+        await queue.close()
+        return told
+
+    assert asyncio.run(scenario()) == [1, 0, 2, 4, 0]
+
+
 def test_an_empty_queue_takes_a_question_of_any_size():
-    answers = asyncio.run(batcher(Recorder(), limit=4).ask({"a": rows(*range(10))}))
+    answers = asyncio.run(batcher(Recorder(), limit=4).ask({"a": rows(*range(10))}, soon()))
     assert answers == {"a": [n + 1 for n in range(10)]}
 
 
 def test_what_waits_too_long_is_refused_and_not_computed():
     async def scenario():
         compute = Recorder()
-        queue = batcher(compute, seconds=0.02)
+        queue = batcher(compute)
         first = await held(queue, compute)
-        late = asyncio.create_task(queue.ask({"a": rows(1), "b": rows(1)}))
+        late = asyncio.create_task(queue.ask({"a": rows(1), "b": rows(1)}, soon(0.02)))
         await asyncio.sleep(0.05)
         compute.free.set()
         await first
@@ -126,10 +151,10 @@ def test_what_nobody_awaits_any_more_is_not_computed():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        gone = asyncio.create_task(queue.ask({"a": rows(1)}))
+        gone = asyncio.create_task(queue.ask({"a": rows(1)}, soon()))
         await asyncio.sleep(0)
         gone.cancel()
-        stays = asyncio.create_task(queue.ask({"a": rows(2)}))
+        stays = asyncio.create_task(queue.ask({"a": rows(2)}, soon()))
         await asyncio.sleep(0)
         compute.free.set()
         await first
@@ -144,15 +169,18 @@ def test_an_error_belongs_to_the_one_who_asked_and_the_queue_goes_on():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        others = [asyncio.create_task(queue.ask({"broken": rows(n)})) for n in (1, 13, 2)]
+        others = [asyncio.create_task(queue.ask({"broken": rows(n)}, soon())) for n in (1, 13, 2, 3)]
         await asyncio.sleep(0)
         compute.free.set()
         await first
         with pytest.raises(ArithmeticError, match="no sum"):
             await others[1]
-        return await others[0], await others[2], await queue.ask({"a": rows(1)})
+        answers = await others[0], await others[2], await others[3], await queue.ask({"a": rows(1)}, soon())
+        return answers, compute.batches
 
-    assert asyncio.run(scenario()) == ({"broken": [2]}, {"broken": [3]}, {"a": [2]})
+    answers, batches = asyncio.run(scenario())
+    assert answers == ({"broken": [2]}, {"broken": [3]}, {"broken": [4]}, {"a": [2]})
+    assert [size for model, size in batches if model == "broken"] == [4, 2, 1, 1, 2]  # halved, not one by one
 
 
 def test_close_finishes_what_waits():
@@ -160,7 +188,7 @@ def test_close_finishes_what_waits():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        second = asyncio.create_task(queue.ask({"a": rows(1)}))
+        second = asyncio.create_task(queue.ask({"a": rows(1)}, soon()))
         await asyncio.sleep(0)
         closing = asyncio.create_task(queue.close())
         compute.free.set()

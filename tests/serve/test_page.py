@@ -164,6 +164,48 @@ def test_the_threshold_decides(page, expect):
     expect(sample(page, "0")).to_have_accessible_name("Sample digit 0: the evidential model says 0")
 
 
+def test_a_rule_that_is_no_threshold_has_no_line(page, expect):
+    def by_entropy(route):
+        models = [model | {"threshold": None} for model in route.fetch().json()["models"]]
+        route.fulfill(json={"models": models})
+
+    page.route("**/v1/models", by_entropy)
+    page.reload()
+    expect(page.locator("#opinion")).to_have_text("It is a 1")
+    expect(page.locator("#threshold-value")).to_have_text("its own rule")
+    expect(page.locator("#sample-summary")).to_contain_text("Rejected by its own rule: ")
+    expect(page.locator("#softmax-detail")).not_to_contain_text("threshold")
+    lines = page.locator("#opinion-chart line.threshold, #beliefs .mark")
+    expect(lines).to_have_count(0)
+    slide(page, "Threshold", 0)
+    expect(page.locator("#opinion")).to_have_text(UNKNOWN)
+    expect(lines).to_have_count(2)
+    page.get_by_role("button", name="Reset").click()
+    expect(page.locator("#opinion")).to_have_text("It is a 1")
+    expect(lines).to_have_count(0)
+
+
+def test_a_second_finger_draws_nothing(page, expect):
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#opinion")).to_have_text("Nothing to look at yet")
+    ink = """pad => {
+        const box = pad.getBoundingClientRect();
+        const at = (x, y, isPrimary) => ({ clientX: box.x + x, clientY: box.y + y, isPrimary, button: 0 });
+        pad.setPointerCapture = () => {};
+        const send = (kind, where) => pad.dispatchEvent(new PointerEvent(kind, where));
+        send("pointerdown", at(20, 20, true));
+        send("pointerdown", at(150, 150, false));
+        send("pointermove", at(160, 160, false));
+        send("pointerup", at(160, 160, false));
+        send("pointermove", at(20, 60, true));
+        send("pointerup", at(20, 60, true));
+        const scale = pad.width / box.width;
+        const lit = (x, y) => pad.getContext("2d").getImageData(x * scale, y * scale, 1, 1).data[0];
+        return [lit(20, 40), lit(90, 90), lit(155, 155)];
+    }"""
+    assert page.locator("#pad").evaluate(ink) == [255, 0, 0]
+
+
 def angles_of(page, chart):
     """How many points each line of a chart has."""
     lines = page.locator(f"{chart} polyline").evaluate_all(
@@ -187,12 +229,19 @@ def test_turning_by_itself_fills_both_charts(page, expect):
 
 def test_turning_ends_when_it_is_stopped_or_another_picture_comes(page, expect):
     page.get_by_role("button", name="Turn by itself").click()
+    expect(page.locator("#degrees")).not_to_have_text("0°")
     page.get_by_role("button", name="Stop turning").click()
     expect(page.get_by_role("button", name="Turn by itself")).to_be_visible()
+    stopped = page.locator("#degrees").text_content()
+    page.wait_for_timeout(500)  # several steps
+    expect(page.locator("#degrees")).to_have_text(stopped)
     page.get_by_role("button", name="Turn by itself").click()
+    expect(page.locator("#degrees")).not_to_have_text(re.compile(f"^(0°|{stopped})$"))
     sample(page, "8").click()
+    expect(page.locator("#opinion")).to_have_text("It is an 8")
+    page.wait_for_timeout(500)
     expect(page.get_by_role("button", name="Turn by itself")).to_be_visible()
-    expect(page.locator("#degrees")).not_to_have_text("180°")
+    expect(page.locator("#degrees")).to_have_text("0°")
 
 
 def test_where_motion_is_not_wanted_the_charts_are_filled_at_once(visit, expect):

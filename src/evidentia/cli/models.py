@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file, .safetensors.")]
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
-UNKNOWN = "I do not know"
 
 
 class Command(TyperCommand):
@@ -150,7 +149,7 @@ def predict(
 ) -> None:
     """Say for each picture or row what it is, or "I do not know"."""
     from evidentia.cli.sources import read_files
-    from evidentia.model import TrainedModel
+    from evidentia.model import UNKNOWN, TrainedModel
 
     if as_json and as_csv:
         raise InputError("--json and --csv are two forms of the same; ask for one")

@@ -28,6 +28,10 @@ DAMAGE = (
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 
 
+class TooManyPixelsError(DataError):
+    """A picture that is not decoded because of its size."""
+
+
 def open_picture(source: Path | bytes) -> Image.Image:
     """The picture, its header read and checked, its pixels not yet decoded."""
     name = _name(source)
@@ -40,11 +44,11 @@ def open_picture(source: Path | bytes) -> Image.Image:
     except DAMAGE as error:
         raise DataError(f"{name} is not a PNG, JPEG, BMP or WebP picture") from error
     except Image.DecompressionBombError as error:
-        raise DataError(f"{name} has too many pixels; at most {MAX_PIXELS:,}") from error
+        raise TooManyPixelsError(f"{name} has too many pixels; at most {MAX_PIXELS:,}") from error
     width, height = picture.size
     if width * height > MAX_PIXELS:
         picture.close()
-        raise DataError(f"{name} is {width} x {height} pixels; at most {MAX_PIXELS:,} in all")
+        raise TooManyPixelsError(f"{name} is {width} x {height} pixels; at most {MAX_PIXELS:,} in all")
     return picture
 
 

@@ -11,10 +11,12 @@ import torch
 
 from evidentia import __version__
 from evidentia.core.opinion import Opinion
-from evidentia.model import TrainedModel
+from evidentia.core.predictive import Predictive
+from evidentia.errors import EvidentiaError
+from evidentia.model import UNKNOWN, TrainedModel
 from evidentia.scoring.sources import Input
 
-UNKNOWN = "I do not know"
+TOO_LARGE = "has values that are too large for the network"
 NUMBER = pa.float32()
 COLUMNS = {
     "input": pa.string(),
@@ -56,7 +58,12 @@ class Table:
         ]
 
     def _opinions(self, values: torch.Tensor) -> list[dict[str, Any]]:
-        prediction = self.model.predict(values)
+        """One table for each; halved until those that the network can't take are alone."""
+        prediction = self._prediction(values)
+        if prediction is None:
+            if len(values) == 1:
+                return [{"error": TOO_LARGE}]
+            return [row for half in values.tensor_split(2) for row in self._opinions(half)]
         names = [self.model.classes[label] for label in prediction.labels.tolist()]
         accepted = self.model.accepts(prediction).tolist()
         belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(values)
@@ -71,3 +78,10 @@ class Table:
             "belief": belief,
         }
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def _prediction(self, values: torch.Tensor) -> Predictive | None:
+        try:
+            prediction = self.model.predict(values)
+        except EvidentiaError:  # inputs are finite and of the right shape: what is not is made of them
+            return None
+        return prediction if bool(prediction.probabilities.isfinite().all()) else None

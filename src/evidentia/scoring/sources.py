@@ -19,6 +19,7 @@ from evidentia.data.pictures import SUFFIXES, read_picture
 from evidentia.errors import DataError
 
 Shape = tuple[int, ...]
+LARGEST_PIXEL = 255
 
 
 class Input(NamedTuple):
@@ -118,9 +119,7 @@ class Values:
             raise DataError(f"{path.name} must hold inputs {shape}, got {tuple(values.shape[1:])}")
         if values.dtype != torch.uint8:
             values = values.float()
-        finite = values.isfinite().flatten(1).all(1) if values.is_floating_point() else None
-        bad = [] if finite is None else (~finite).nonzero().flatten().tolist()
-        return cls(values, dict.fromkeys(bad, "has a value that is not finite"), path)
+        return cls(values, _faults(values), path)
 
     @classmethod
     def of_csv(cls, path: Path, shape: Shape) -> Values:
@@ -164,6 +163,22 @@ def _only_array(path: Path) -> np.ndarray:
     if array.dtype.kind not in "fiu" or array.dtype == np.uint64:
         raise DataError(f"{path.name}: inputs must be numbers, got {array.dtype}")
     return array
+
+
+def _faults(values: Tensor) -> dict[int, str]:
+    """Why an input (of N, ...) is none, by position; images have pixels from 0 to 255."""
+    if not values.is_floating_point():
+        return {}
+    faults = {}
+    if values.ndim == 4:
+        outside = ((values < 0) | (values > LARGEST_PIXEL)).flatten(1).any(1)
+        faults = dict.fromkeys(_places(outside), "has pixels that are not 0 to 255")
+    infinite = ~values.isfinite().flatten(1).all(1)
+    return faults | dict.fromkeys(_places(infinite), "has a value that is not finite")
+
+
+def _places(where: Tensor) -> list[int]:
+    return where.nonzero().flatten().tolist()
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -18,7 +18,7 @@ from evidentia.serve.docs import docs_page
 from evidentia.serve.guard import Guard
 from evidentia.serve.limits import Limits
 from evidentia.serve.metrics import Metrics
-from evidentia.serve.refusals import Refusal
+from evidentia.serve.refusals import UNFORESEEN, Refusal
 from evidentia.serve.served import HERE, ServedModel
 from evidentia.serve.service import Service
 
@@ -71,12 +71,14 @@ def _fastapi(
         lifespan=life,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,  # it would send clients to whatever their Host header says
         generate_unique_id_function=lambda route: route.name,
     )
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _not_found)
+    app.add_exception_handler(Exception, _failed)
     _add_opinions(app, service, models, limits)
-    _add_health(app, service, metrics, limits)
+    _add_health(app, service, metrics)
     _add_docs(app)
     # Not mounted: a mount at the root would take a path's other methods, which are 405, for missing files.
     app.router.default = StaticFiles(directory=HERE / "page", html=True, check_dir=False)
@@ -102,7 +104,8 @@ def _add_opinions(app: FastAPI, service: Service, models: Mapping[str, ServedMod
         return JSONResponse(described)
 
 
-def _add_health(app: FastAPI, service: Service, metrics: Metrics, limits: Limits) -> None:
+def _add_health(app: FastAPI, service: Service, metrics: Metrics) -> None:
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", response_model=schemas.State)
     async def health() -> Response:
         """Say that the process lives."""
@@ -111,13 +114,12 @@ def _add_health(app: FastAPI, service: Service, metrics: Metrics, limits: Limits
     @app.get("/readyz", response_model=schemas.State, responses=schemas.refusals(503))
     async def ready() -> Response:
         """Say whether there is room in the queue."""
-        if service.waiting >= limits.waiting:
+        if service.full:
             raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", include_in_schema=False)
     async def counted() -> Response:
-        metrics.waiting(service.waiting)
         return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
@@ -134,6 +136,10 @@ def _add_docs(app: FastAPI) -> None:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return error.response()
+
+
+async def _failed(_: Request, __: Exception) -> Response:
+    return Refusal(500, UNFORESEEN).response()
 
 
 async def _not_found(_: Request, error: Exception) -> Response:

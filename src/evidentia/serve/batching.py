@@ -8,12 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from evidentia.serve.reading import Values
 from evidentia.serve.refusals import Refusal
 
 Compute = Callable[[str, Tensor], list[Any]]
@@ -21,13 +22,24 @@ Outcome = list[Any] | Exception
 QUIET_TURNS = 3  # of the event loop, some microseconds each
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """Inputs (N, ...) of one request for one model, until when, and where the answers are awaited."""
+class Question:
+    """One request: until when it may wait, how many of its jobs are open, and where their end is awaited."""
 
-    inputs: Tensor
-    deadline: float
-    answers: asyncio.Future[list[Any]]
+    __slots__ = ("deadline", "done", "open")
+
+    def __init__(self, deadline: float, done: asyncio.Future[None]) -> None:
+        self.deadline, self.done, self.open = deadline, done, 0
+
+
+class Job:
+    """Inputs (N, ...) of a question for one model, as many as fit a batch, and then the answers."""
+
+    __slots__ = ("answers", "inputs", "question", "size")
+
+    def __init__(self, inputs: Values, question: Question) -> None:
+        self.inputs, self.size, self.question = inputs, len(inputs), question
+        self.answers: list[Any] = []
+        question.open += 1
 
 
 class Batcher:
@@ -36,11 +48,18 @@ class Batcher:
     While the thread works, requests gather; then all that wait for the same model go together, the oldest
     first. A lone request waits for company no longer than some turns of the event loop.
     compute: for the model of a name and inputs (N, ...), one answer for each; called in the thread.
-    batch: inputs that go together; limit: inputs that may wait; seconds: how long one may wait.
+    batch: inputs that go together; limit: inputs that may wait; watch: told how many do when that changes.
     """
 
-    def __init__(self, compute: Compute, *, batch: int, limit: int, seconds: float) -> None:
-        self._compute, self._batch, self._limit, self._seconds = compute, batch, limit, seconds
+    def __init__(
+        self,
+        compute: Compute,
+        *,
+        batch: int,
+        limit: int,
+        watch: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._compute, self._batch, self._limit, self._watch = compute, batch, limit, watch
         self._queues: dict[str, deque[Job]] = {}
         self._thread = ThreadPoolExecutor(1, "batch")
         self._work: asyncio.Task[None] | None = None
@@ -51,40 +70,46 @@ class Batcher:
         """Whether there is work under way."""
         return self._work is not None
 
-    async def ask(self, inputs: Mapping[str, Tensor]) -> dict[str, list[Any]]:
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for even one more."""
+        return self.waiting >= self._limit
+
+    async def ask(self, inputs: Mapping[str, Values], deadline: float) -> dict[str, list[Any]]:
         """For each model an answer for each of its inputs (N, ...).
 
-        Refused where the queue is full or the time is over.
+        Refused where the queue is full or the time, by the monotonic clock, is over.
         """
-        jobs = self._put(inputs)
+        question, jobs = self._put(inputs, deadline)
         try:
-            return {
-                model: [answer for job in parts for answer in await job.answers]
-                for model, parts in jobs.items()
-            }
+            await question.done
         finally:
-            for parts in jobs.values():
-                _forget(parts)
+            _forget(question)
+        return {model: _together(parts) for model, parts in jobs.items()}
 
-    def _put(self, inputs: Mapping[str, Tensor]) -> dict[str, list[Job]]:
+    def _put(self, inputs: Mapping[str, Values], deadline: float) -> tuple[Question, dict[str, list[Job]]]:
         """Into the queues, in parts that fit a batch. An empty queue takes a request of any size."""
         size = sum(map(len, inputs.values()))
         if self.waiting and self.waiting + size > self._limit:
-            raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
-        loop, deadline = asyncio.get_running_loop(), time.monotonic() + self._seconds
+            raise busy()
+        loop = asyncio.get_running_loop()
+        question = Question(deadline, loop.create_future())
         jobs = {
-            model: [Job(part, deadline, loop.create_future()) for part in self._parts(whole)]
-            for model, whole in inputs.items()
+            model: [Job(part, question) for part in self._parts(whole)] for model, whole in inputs.items()
         }
         for model, parts in jobs.items():
             self._queues.setdefault(model, deque()).extend(parts)
         self.waiting += size
+        self._watch(self.waiting)
         if self._work is None:
             self._work = loop.create_task(self._run())
-        return jobs
+        return question, jobs
 
-    def _parts(self, whole: Tensor) -> Sequence[Tensor]:
-        return (whole,) if len(whole) <= self._batch else torch.split(whole, self._batch)
+    def _parts(self, whole: Values) -> Sequence[Values]:
+        size = self._batch
+        return (
+            (whole,) if len(whole) <= size else [whole[at : at + size] for at in range(0, len(whole), size)]
+        )
 
     async def close(self) -> None:
         """Finish what waits, then end the thread; another question starts another."""
@@ -98,6 +123,7 @@ class Batcher:
         while self.waiting:
             await self._gather()
             batches = {model: jobs for model in self._queues if (jobs := self._next(model))}
+            self._watch(self.waiting)
             for job, outcome in await loop.run_in_executor(self._thread, self._outcomes, batches):
                 _settle(job, outcome)
         self._work = None
@@ -112,44 +138,63 @@ class Batcher:
 
     def _next(self, model: str) -> list[Job]:
         """The oldest jobs that fit a batch; those that nobody awaits any more are left out."""
-        queue, jobs, size = self._queues[model], [], 0
-        while queue and size + len(queue[0].inputs) <= self._batch:
+        queue, jobs, size, now = self._queues[model], [], 0, time.monotonic()
+        while queue and size + queue[0].size <= self._batch:
             job = queue.popleft()
-            self.waiting -= len(job.inputs)
-            if job.answers.done():
+            self.waiting -= job.size
+            if job.question.done.done():
                 continue
-            if job.deadline < time.monotonic():
-                job.answers.set_exception(Refusal(503, "the answer took too long; try again", retry_after=1))
+            if job.question.deadline < now:
+                job.question.done.set_exception(late())
                 continue
             jobs.append(job)
-            size += len(job.inputs)
+            size += job.size
         return jobs
 
     def _outcomes(self, batches: Mapping[str, list[Job]]) -> list[tuple[Job, Outcome]]:
         return [one for model, jobs in batches.items() for one in self._outcomes_of(model, jobs)]
 
     def _outcomes_of(self, model: str, jobs: list[Job]) -> list[tuple[Job, Outcome]]:
+        inputs = jobs[0].inputs if len(jobs) == 1 else np.concatenate([job.inputs for job in jobs])
         try:
-            answers = iter(self._compute(model, torch.cat([job.inputs for job in jobs])))
+            answers = iter(self._compute(model, torch.from_numpy(inputs)))
         except Exception as error:  # noqa: BLE001 - it belongs to the one who asked, the queue goes on
             if len(jobs) == 1:
                 return [(jobs[0], error)]
             # One input that a model can't take must not cost the others their answers.
-            return [one for job in jobs for one in self._outcomes_of(model, [job])]
-        return [(job, list(itertools.islice(answers, len(job.inputs)))) for job in jobs]
+            half = len(jobs) // 2
+            return self._outcomes_of(model, jobs[:half]) + self._outcomes_of(model, jobs[half:])
+        return [(job, list(itertools.islice(answers, job.size))) for job in jobs]
+
+
+def busy() -> Refusal:
+    """For a request that there is no room for now."""
+    return Refusal(503, "too many requests are waiting; try again", retry_after=1)
+
+
+def late() -> Refusal:
+    """For a request whose time is over."""
+    return Refusal(503, "the answer took too long; try again", retry_after=1)
 
 
 def _settle(job: Job, outcome: Outcome) -> None:
-    if job.answers.done():
+    question = job.question
+    if question.done.done():
         return
     if isinstance(outcome, Exception):
-        job.answers.set_exception(outcome)
-    else:
-        job.answers.set_result(outcome)
+        question.done.set_exception(outcome)
+        return
+    job.answers = outcome
+    question.open -= 1
+    if not question.open:
+        question.done.set_result(None)
 
 
-def _forget(jobs: list[Job]) -> None:
+def _forget(question: Question) -> None:
     """What nobody awaits any more is not computed, and its error is nobody's."""
-    for job in jobs:
-        if not job.answers.cancel() and not job.answers.cancelled():
-            job.answers.exception()
+    if not question.done.cancel() and not question.done.cancelled():
+        question.done.exception()
+
+
+def _together(jobs: list[Job]) -> list[Any]:
+    return jobs[0].answers if len(jobs) == 1 else [answer for job in jobs for answer in job.answers]

@@ -9,15 +9,13 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evidentia.serve.metrics import Metrics
-from evidentia.serve.refusals import Refusal
+from evidentia.serve.refusals import UNFORESEEN, Refusal
 
-# Scripts and styles come from files of this server alone; a picture may also be one that the page has made.
-POLICY = (
-    "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'"
-)
+# Scripts, styles and pictures come from files of this server alone.
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
+    (b"cache-control", b"no-cache"),  # asked again each time: files of another version do not mix
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -58,9 +56,7 @@ class Guard:
             log.exception("unforeseen error in %s %s", scope["method"], scope["path"])
             if status:
                 raise  # half an answer is out: the server cuts the connection
-            await Refusal(500, "something went wrong in the service; its log says what").response()(
-                scope, receive, guarded
-            )
+            await Refusal(500, UNFORESEEN).response()(scope, receive, guarded)
         finally:
             self._metrics.request(_path(scope), status, time.perf_counter() - start)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
 from starlette.requests import ClientDisconnect
@@ -14,20 +14,25 @@ from evidentia.errors import InputError
 from evidentia.serve.refusals import Refusal
 
 MEBIBYTE = 2**20
+ANSWER_VALUES = 16  # a pixel is a byte; a number in an answer is an object, and text
 
 
 @dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request; bodies: of all requests that are being read.
+    """body: bytes of a request; bodies: of all requests under way.
 
-    inputs: of a request; pixels: of all its pictures, as they come; waiting: inputs in the queue;
-    batch: inputs that share a forward pass. reading and answering: seconds until the service gives up.
+    inputs: of a request; pixels: of all its pictures, as they come. values: numbers that its inputs become
+    for each model, and ANSWER_VALUES for each class of an answer; of all requests under way, too.
+    readers: requests that wait to be decoded; waiting: inputs in the queue; batch: inputs that share a
+    forward pass. reading and answering: seconds until the service gives up.
     """
 
     body: int = 32 * MEBIBYTE
     bodies: int = 256 * MEBIBYTE
     inputs: int = 10_000
     pixels: int = 64_000_000
+    values: int = 64_000_000
+    readers: int = 64
     waiting: int = 20_000
     batch: int = 256
     reading: float = 20.0
@@ -46,16 +51,20 @@ class Bodies:
         self._limits = limits
         self._held = 0
 
-    @asynccontextmanager
-    async def read(self, announced: int, receive: Receive) -> AsyncIterator[bytes]:
-        """The body; its bytes count until the block is left. announced: by Content-Length, 0 if not."""
+    async def read(self, announced: int, receive: Receive) -> bytes:
+        """The body; its bytes count until it is given back. announced: by Content-Length, 0 if not."""
         self._require_room(announced)
         chunks: list[bytes] = []
         try:
             await self._collect(receive, chunks)
-            yield chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        finally:
+        except BaseException:
             self._held -= sum(map(len, chunks))
+            raise
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def give_back(self, body: bytes) -> None:
+        """It is not needed any more."""
+        self._held -= len(body)
 
     async def _collect(self, receive: Receive, chunks: list[bytes]) -> None:
         taken, more = 0, True
@@ -72,9 +81,11 @@ class Bodies:
 
     def _require_room(self, taken: int) -> None:
         if taken > self._limits.body:
-            raise Refusal(413, f"the body is too large; at most {self._limits.body / MEBIBYTE:g} MiB")
+            raise Refusal(
+                413, f"the body is too large; at most {self._limits.body / MEBIBYTE:g} MiB", unread=True
+            )
         if self._held > self._limits.bodies:
-            raise Refusal(503, "too many large requests at once; try again", retry_after=1)
+            raise Refusal(503, "too many large requests at once; try again", retry_after=1, unread=True)
 
 
 @contextmanager
@@ -94,6 +105,6 @@ def _deadline(seconds: float) -> Iterator[None]:
     except asyncio.CancelledError:
         if not late:
             raise
-        raise Refusal(408, f"the body took longer than {seconds:g} s to arrive") from None
+        raise Refusal(408, f"the body took longer than {seconds:g} s to arrive", unread=True) from None
     finally:
         timer.cancel()

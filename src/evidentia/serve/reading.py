@@ -4,34 +4,42 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
-from torch import Tensor
 
 from evidentia.data.own import LARGEST_NUMBER
-from evidentia.data.pictures import read_header, read_picture
+from evidentia.data.pictures import TooManyPixelsError, read_header, read_picture
 from evidentia.errors import DataError
 from evidentia.serve.limits import Limits
 from evidentia.serve.refusals import Refusal
 
 Shape = tuple[int, ...]
 Names = tuple[str, ...] | None
+Values = NDArray[np.uint8] | NDArray[np.float32]
+MOST_LISTS = 2_000_000  # an empty one takes two bytes of a body and thirty times that once it is read
+NOT_NUMBERS = "inputs must be arrays of numbers, all of one shape"
+TOO_LARGE = "inputs must be finite numbers that float32 can hold"
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """Inputs as numbers (N, ...), and the names of the models asked; None for all."""
 
-    values: NDArray[np.uint8] | NDArray[np.float32]
+    values: Values
     models: Names
 
-    def shaped(self, shape: Shape) -> Tensor:
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.values)
+
+    def shaped(self, shape: Shape) -> Values:
         """As inputs (N, ...) of a model that takes this shape."""
         values = self.values
         if shape[0] == 1 and len(shape) == values.ndim == 3:
@@ -40,7 +48,7 @@ class Numbers:
             raise Refusal(422, f"inputs must be {_sizes(shape)}, got {_sizes(self.values.shape[1:])}")
         if len(shape) == 3 and values.dtype != np.uint8 and (values.min() < 0 or values.max() > 255):
             raise Refusal(422, f"pixels must be 0 to 255, got {values.min():g} to {values.max():g}")
-        return torch.from_numpy(values)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +58,26 @@ class Pictures:
     files: tuple[bytes, ...]
     models: Names
 
-    def shaped(self, shape: Shape) -> Tensor:
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.files)
+
+    def shaped(self, shape: Shape) -> Values:
         """As inputs (N, C, H, W) of a model that takes this shape."""
         if len(shape) != 3:
             raise Refusal(422, "a model takes rows of numbers, not pictures: send JSON, or name other models")
         try:
-            pictures = [read_picture(file, shape[0], (shape[1], shape[2])) for file in self.files]
+            pictures = [read_picture(file, shape[0], (shape[1], shape[2])).numpy() for file in self.files]
         except DataError as error:
             raise Refusal(422, _one_line(error)) from error
-        return torch.stack(pictures)
+        return np.stack(pictures)
 
 
 def read_json(body: bytes, limits: Limits) -> Numbers:
     """{"inputs": [...], "models": [...]}, models optional."""
+    if len(body) > MOST_LISTS and body.count(b"[") + body.count(b"{") > MOST_LISTS:
+        raise Refusal(413, f"the body has too many lists; at most {MOST_LISTS:,}")
     try:
         content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -77,49 +92,42 @@ def read_json(body: bytes, limits: Limits) -> Numbers:
     if "models" in content and not names:
         raise Refusal(422, "models must name one or more, or be left out for all")
     _require_count(len(inputs), limits)
-    # A boolean among numbers becomes a number in an array; only a body with such a word is searched for one.
-    if (b"true" in body or b"false" in body) and _has_boolean(inputs):
-        raise Refusal(422, "inputs must be numbers, got true or false")
-    return Numbers(_as_array(inputs), tuple(names) or None)
+    shape, flat = _flattened(inputs)
+    # Of the letters of true and false, these two are in no word that a body needs.
+    values = None if b"r" in body or b"f" in body else _as_pixels(flat)
+    return Numbers((_as_values(flat) if values is None else values).reshape(shape), tuple(names) or None)
 
 
-def _as_array(inputs: list[Any]) -> NDArray[np.uint8] | NDArray[np.float32]:
-    pixels = _as_pixels(inputs)
-    if pixels is not None:
-        return pixels
+def _as_pixels(flat: list[Any]) -> NDArray[np.uint8] | None:
+    """Whole numbers 0 to 255, the usual case, several times as fast; None for all else but booleans."""
     try:
-        values = np.array(inputs)
-    except (ValueError, OverflowError) as error:
-        raise Refusal(422, "inputs must be arrays of numbers, all of one shape") from error
-    if values.dtype.kind not in "iuf":
-        raise Refusal(422, "inputs must be arrays of numbers, all of one shape")
+        return np.frombuffer(bytearray(flat), np.uint8)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_values(flat: list[Any]) -> NDArray[np.float32]:
+    # Before numpy looks: it would take strings and null as well, and room for the longest for each of them.
+    if not set(map(type, flat)) <= {int, float}:
+        raise Refusal(422, NOT_NUMBERS)
+    try:
+        values = np.array(flat, np.float64)
+    except OverflowError as error:
+        raise Refusal(422, TOO_LARGE) from error
     if not (np.abs(values) <= LARGEST_NUMBER).all():
-        raise Refusal(422, "inputs must be finite numbers that float32 can hold")
+        raise Refusal(422, TOO_LARGE)
     return values.astype(np.float32)
 
 
-def _as_pixels(inputs: list[Any]) -> NDArray[np.uint8] | None:
-    """Whole numbers 0 to 255 as (N, H, W), the usual case, several times as fast; None for all else."""
-    first = inputs[0]
-    if not (type(first) is list and first and type(first[0]) is list):
-        return None
-    height, width = len(first), len(first[0])
-    if any(type(picture) is not list or len(picture) != height for picture in inputs):
-        return None
-    rows = [row for picture in inputs for row in picture]
-    if any(type(row) is not list or len(row) != width for row in rows):
-        return None
-    try:
-        flat = bytearray().join([bytes(row) for row in rows])
-    except (TypeError, ValueError):
-        return None
-    return np.frombuffer(flat, np.uint8).reshape(len(inputs), height, width)
-
-
-def _has_boolean(value: object) -> bool:
-    if isinstance(value, list):
-        return any(_has_boolean(one) for one in value)
-    return isinstance(value, bool)
+def _flattened(inputs: list[Any]) -> tuple[Shape, list[Any]]:
+    """Of lists in lists: the shape, and what is in the innermost, one after another."""
+    shape, level = [len(inputs)], inputs
+    while level and type(level[0]) is list:
+        if set(map(type, level)) != {list} or len(set(map(len, level))) != 1:
+            raise Refusal(422, NOT_NUMBERS)
+        shape.append(len(level[0]))
+        level = list(chain.from_iterable(level))
+    return tuple(shape), level
 
 
 class _InMemory(MultiPartParser):
@@ -136,7 +144,11 @@ async def read_form(content_type: str, body: bytes, limits: Limits) -> Pictures:
     try:
         form = await _InMemory(headers, chunks(), max_files=limits.inputs, max_fields=limits.inputs).parse()
     except MultiPartException as error:
+        if error.message.startswith("Too many"):
+            raise Refusal(422, f"there must be 1 to {limits.inputs:,} inputs, got more") from error
         raise Refusal(400, f"the form can't be read: {_one_line(error.message)}") from error
+    except (LookupError, ValueError) as error:  # a charset that is none, or none for text
+        raise Refusal(400, "the form can't be read: say charset=utf-8, or nothing") from error
     try:
         return _pictures_of(form, limits)
     finally:
@@ -163,6 +175,8 @@ def require_pixels(pictures: Pictures, limits: Limits) -> None:
     for file in pictures.files:
         try:
             height, width = read_header(file).size
+        except TooManyPixelsError as error:
+            raise Refusal(413, _one_line(error)) from error
         except DataError as error:
             raise Refusal(422, _one_line(error)) from error
         total += height * width

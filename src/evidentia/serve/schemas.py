@@ -34,7 +34,12 @@ class Model(BaseModel):
     input_shape: Annotated[list[int], Field(description="Channels, height, width; or the number of columns.")]
     evidential: Annotated[bool, Field(description="Whether it has belief, not probabilities alone.")]
     rule: Annotated[str | None, Field(description="When it does not answer, where a rule was set.")]
-    threshold: Annotated[float, Field(description="The uncertainty from which on it does not answer.")]
+    threshold: Annotated[
+        float | None,
+        Field(
+            description="The uncertainty from which on it does not answer; null where its rule is another."
+        ),
+    ]
 
 
 class Models(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +13,9 @@ from torch import Tensor
 
 from evidentia.core.opinion import Opinion
 from evidentia.errors import InputError
-from evidentia.model import HALF, TrainedModel
+from evidentia.model import HALF, UNKNOWN, TrainedModel
+from evidentia.serve.limits import ANSWER_VALUES
 
-UNKNOWN = "I do not know"
 HERE = Path(__file__).parent
 
 
@@ -35,12 +36,19 @@ class ServedModel:
         """Of one input, without the batch axis."""
         return self.model.input_shape
 
+    @cached_property
+    def weight(self) -> int:
+        """Values that one input and its answer take in memory."""
+        return math.prod(self.input_shape) + ANSWER_VALUES * len(self.model.classes)
+
     @property
-    def threshold(self) -> float:
-        """The uncertainty from which on the model does not answer."""
+    def threshold(self) -> float | None:
+        """The uncertainty from which on the model does not answer; None where its rule is another."""
         rule = self.model.rule
-        if rule is None or rule.measure != "uncertainty":
+        if rule is None:
             return HALF
+        if rule.measure != "uncertainty":
+            return None
         return min(max(rule.threshold, 0.0), 1.0)
 
     def describe(self) -> dict[str, Any]:

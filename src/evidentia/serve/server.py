@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -20,7 +22,8 @@ from evidentia.serve.served import load_models
 from evidentia.serve.worker import worker_app
 
 PATIENCE = 30  # seconds that accepted requests get to finish when the server is told to stop
-KEEP_ALIVE = 30
+KEEP_ALIVE = 20
+MOST_CONNECTIONS = 1000  # of a process; to the next one it says 503
 
 
 def run(
@@ -31,6 +34,8 @@ def run(
     with closing(_bind(host, port)) as listener, ExitStack() as stack:
         ready(_address(listener), list(models))
         if workers == 1:
+            # uvicorn raises the signal again once all is finished; an end that was asked for is no failure.
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             uvicorn.Server(_config(lambda: create_app(models), workers)).run([listener])
             return
         # Each process counts for itself; whichever is asked adds up what all have written here.
@@ -43,6 +48,8 @@ def _config(factory: Callable[[], Application], workers: int) -> uvicorn.Config:
     return uvicorn.Config(
         factory,
         factory=True,
+        http="evidentia.serve.connection:Connection",
+        limit_concurrency=MOST_CONNECTIONS,
         workers=workers,
         log_level="warning",
         access_log=False,

@@ -18,7 +18,9 @@ def worker_app(paths: list[Path], workers: int) -> Application:
     import torch
 
     from evidentia.serve.app import create_app
+    from evidentia.serve.metrics import forget_the_dead
     from evidentia.serve.served import load_models
 
+    forget_the_dead()  # this one may be in place of another
     torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     return create_app(load_models(paths))

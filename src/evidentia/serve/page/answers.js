@@ -45,13 +45,13 @@ export class SoftmaxCard {
     this.bars = new Bars(byId("probabilities"));
   }
 
-  // threshold: the same number, put to its normalised entropy, so that the comparison is fair.
+  // threshold: the same number, put to its normalised entropy, so that the comparison is fair; or null.
   show(opinion, names, threshold) {
     const best = Math.max(...opinion.probabilities);
     sayBoth("softmax", itIs(opinion.best));
     const would = opinion.entropy < threshold ? "it would answer" : `it would say “${UNKNOWN}”`;
     const entropy = `With the same threshold on its entropy, ${opinion.entropy.toFixed(2)}, ${would}.`;
-    say("softmax-detail", `Probability ${percent(best)}. ${entropy}`);
+    say("softmax-detail", `Probability ${percent(best)}. ${threshold === null ? "" : entropy}`.trim());
     this.bars.show(classRows(names, opinion.probabilities, "probability"));
   }
 

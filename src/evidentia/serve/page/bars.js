@@ -5,7 +5,7 @@ export class Bars {
     this.list = list;
   }
 
-  // rows: {name, value, kind, mark}; mark: a line across the bar, 0..1.
+  // rows: {name, value, kind, mark}; mark: a line across the bar, 0..1; null for none.
   show(rows) {
     while (this.list.children.length > rows.length) this.list.lastElementChild.remove();
     while (this.list.children.length < rows.length) this.list.append(emptyRow());
@@ -47,7 +47,7 @@ function fill(row, { name, value, kind, mark }) {
 
 function setMark(track, mark) {
   let line = track.querySelector(".mark");
-  if (mark === undefined) return line?.remove();
+  if (mark === undefined || mark === null) return line?.remove();
   if (!line) {
     line = document.createElement("span");
     line.className = "mark";

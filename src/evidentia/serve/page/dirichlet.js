@@ -20,7 +20,7 @@ export function logDensity(alpha) {
 }
 
 // Stirling's series, after the argument is raised to where it is exact to 1e-12.
-export function logGamma(value) {
+function logGamma(value) {
   let [z, shift] = [value, 0];
   while (z < 10) shift -= Math.log(z++);
   const r = 1 / (z * z);

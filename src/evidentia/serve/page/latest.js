@@ -20,7 +20,7 @@ export class Latest {
     do {
       await new Promise((resolve) => setTimeout(resolve, this.pause));
       done = this.wanted;
-      await this.work(() => done === this.wanted);
+      await this.work();
     } while (done !== this.wanted);
   }
 }

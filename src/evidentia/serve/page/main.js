@@ -209,15 +209,16 @@ class Page {
   setThreshold(value) {
     this.threshold = value;
     const own = value === null;
-    if (own) byId("threshold").value = this.mark;
-    byId("threshold-value").textContent = `${this.mark.toFixed(2)}${own ? " (its own)" : ""}`;
+    if (own) byId("threshold").value = this.mark ?? 0.5;
+    const number = this.mark?.toFixed(2);
+    byId("threshold-value").textContent = !own ? number : number ? `${number} (its own)` : "its own rule";
     byId("own").disabled = own;
     this.render();
   }
 
-  // The threshold as a number from 0 to 1.
+  // The threshold as a number from 0 to 1; null where the model's own rule is not one of uncertainty.
   get mark() {
-    return Math.min(Math.max(this.threshold ?? this.evidential?.threshold ?? 0.5, 0), 1);
+    return this.threshold ?? (this.evidential ? this.evidential.threshold : 0.5);
   }
 
   render() {

@@ -13,7 +13,7 @@ export class Pad {
     this.clear();
     canvas.addEventListener("pointerdown", (event) => this.start(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
-    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => (this.last = null));
+    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, (event) => this.end(event));
   }
 
   clear() {
@@ -31,7 +31,7 @@ export class Pad {
   }
 
   start(event) {
-    if (event.button !== 0) return;
+    if (event.button !== 0 || !event.isPrimary) return; // a second finger draws no line to the first
     event.preventDefault();
     this.canvas.setPointerCapture(event.pointerId);
     this.last = this.place(event);
@@ -39,9 +39,13 @@ export class Pad {
   }
 
   move(event) {
-    if (!this.last) return;
+    if (!this.last || !event.isPrimary) return;
     const passed = event.getCoalescedEvents?.() ?? [];
     for (const one of passed.length ? passed : [event]) this.stroke(this.place(one));
+  }
+
+  end({ isPrimary }) {
+    if (isPrimary) this.last = null;
   }
 
   stroke(to) {

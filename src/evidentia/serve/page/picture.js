@@ -110,7 +110,7 @@ function within(value, most) {
   return Math.min(Math.max(value, 0), most);
 }
 
-export function boundsOf(ink) {
+function boundsOf(ink) {
   let [top, left, bottom, right] = [ink.height, ink.width, -1, -1];
   ink.values.forEach((value, index) => {
     if (value < 1) return;

@@ -60,7 +60,7 @@ export class Samples {
       label(sample, accepted ? `: the evidential model says ${opinion.best}` : ": rejected, it does not know");
     });
     const parts = Object.entries(counts).map(([group, { rejected, all }]) => `${rejected} of ${all} ${group}`);
-    return `Rejected at this threshold: ${parts.join(", ")}.`;
+    return `Rejected ${threshold === null ? "by its own rule" : "at this threshold"}: ${parts.join(", ")}.`;
   }
 }
 

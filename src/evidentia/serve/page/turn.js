@@ -1,6 +1,6 @@
 // Turning by itself: from 0 to 180 degrees, each step once the last one is answered.
 
-export const STEP = 5;
+const STEP = 5;
 const PAUSE = 40; // milliseconds between steps, so that the eye can follow
 
 export const ANGLES = Array.from({ length: 180 / STEP + 1 }, (_, index) => index * STEP);
