@@ -365,7 +365,8 @@ def test_a_target_that_is_out_of_reach_is_said_and_nothing_is_accepted():
     score, labels = held_out(500, rate=lambda u: 0.3 + 0 * u)
     message = (
         r"no threshold promises an error of at most 1% with 95% confidence from 500 held-out samples; "
-        r"the best promise is \d+\.?\d*% at coverage \d\.\d\d\. Use more held-out samples, a larger target"
+        r"the best threshold tried promises \d+\.?\d*% at coverage \d\.\d\d\. "
+        r"Use more held-out samples, a larger target"
     )
     with pytest.warns(EvidentiaWarning, match=message) as caught:
         rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
@@ -391,7 +392,8 @@ def test_the_best_promise_is_the_least_bound_of_all_candidates_rounded_up():
     assert len(counts) > 3
     bounds = {c: stats.beta.ppf(1 - 0.1 / len(counts), c // 4 + 1, c - c // 4) for c in counts}
     best = min(bounds, key=bounds.get)
-    expected = f"the best promise is {math.ceil(1e4 * bounds[best]) / 100:.4g}% at coverage {best / 100:.2f}"
+    percent = math.ceil(1e4 * bounds[best]) / 100
+    expected = f"the best threshold tried promises {percent:.4g}% at coverage {best / 100:.2f}"
     with pytest.warns(EvidentiaWarning, match=expected):
         AbstentionRule.for_error(as_opinion(score), labels, 0.05, 0.9)
 
@@ -399,7 +401,8 @@ def test_the_best_promise_is_the_least_bound_of_all_candidates_rounded_up():
 def test_too_few_samples_are_said_with_the_number_needed():
     score, labels = held_out(50, rate=lambda u: 0 * u)
     with pytest.warns(
-        EvidentiaWarning, match="the best promise is 5.82% at coverage 1.00. Use at least 299 "
+        EvidentiaWarning,
+        match="the best threshold tried promises 5.82% at coverage 1.00. Use at least 299 ",
     ):
         rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
     assert not rule.met

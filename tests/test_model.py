@@ -133,6 +133,18 @@ def test_weights_that_are_tied(digits, tmp_path):
     )
 
 
+def test_a_network_that_can_not_take_the_images(digits):
+    with pytest.raises(ev.InputError, match=r"network can't take inputs \(N, 1, 28, 28\): mat1 and mat2"):
+        TrainedModel.train(digits, network=nn.Linear(3, 3), settings=QUICK)
+
+
+def test_a_method_by_its_name(digits):
+    model = TrainedModel.train(digits, "l2", LeNetSpec(filters=(2, 3), hidden=4), TrainingSettings(epochs=1))
+    assert model.method == L2()
+    with pytest.raises(ev.InputError, match="method must be one of l2, "):
+        TrainedModel.train(digits, "magic")
+
+
 def test_held_out_images_of_another_size(digits, tmp_path):
     other = Dataset(torch.zeros(4, 1, 20, 20, dtype=torch.uint8), torch.arange(4), digits.classes, "small")
     with pytest.raises(DataError, match=r"held_out must have inputs \(1, 28, 28\) .*, got \(1, 20, 20\)"):

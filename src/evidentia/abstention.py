@@ -86,7 +86,7 @@ class AbstentionRule:
 
         prediction and labels (...) are of held-out inputs that had no part in training, drawn independently
         as later ones will be: the promise is for such inputs, and none is made for inputs of another kind.
-        If nothing can be promised the rule accepts nothing, and a warning names the best promise.
+        If nothing can be promised the rule accepts nothing, and a warning names the best that was tried.
         """
         target, delta = _require("target_error", target_error), 1 - _require("confidence", confidence)
         scores = _HeldOut.of(prediction, _require_labels(labels, prediction), measure)
@@ -324,7 +324,7 @@ def _best_promise(scores: _HeldOut, thresholds: list[float], level: float) -> st
         return "nothing can be promised"
     rounded_up = math.ceil(1e4 * bound) / 1e4
     coverage = scores.accepted(best) / scores.size
-    return f"the best promise is {_percent(rounded_up, 4)} at coverage {coverage:.2f}"
+    return f"the best threshold tried promises {_percent(rounded_up, 4)} at coverage {coverage:.2f}"
 
 
 def _remedy(size: int, target: float, delta: float) -> str:

@@ -18,7 +18,7 @@ from evidentia.core.opinion import Opinion
 from evidentia.core.predictive import Prediction, Predictive
 from evidentia.data import Dataset, Table
 from evidentia.errors import DataError, EvidentiaError, InputError, MissingExtraError, ModelFileError
-from evidentia.methods import EDL, METHODS, Method, method_from_dict, method_to_dict
+from evidentia.methods import EDL, METHODS, Method, make_method, method_from_dict, method_to_dict
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize, spec_from_dict, spec_to_dict
 from evidentia.training import Run, Samples, TrainingSettings, as_input, fit
 from evidentia.training.checkpoint import digest, read_tensors, write_bytes_safely, write_tensors
@@ -50,7 +50,7 @@ class TrainedModel:
     def train(
         cls,
         data: Dataset | Table,
-        method: Method | None = None,
+        method: Method | str | None = None,
         network: LeNetSpec | MLPSpec | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
@@ -60,9 +60,11 @@ class TrainedModel:
     ) -> TrainedModel:
         """Train on a data set: EDL and the paper's LeNet, or a perceptron for tables, unless told otherwise.
 
+        method: with its settings, or a name for the usual ones. network: a spec, or a module of your own.
         run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
         """
-        method, settings = method or EDL(), settings or TrainingSettings()
+        method = make_method(method) if isinstance(method, str) else method or EDL()
+        settings = settings or TrainingSettings()
         require_classes(data)
         spec = None if isinstance(network, nn.Module) else network or method.adapt(default_network(data))
         with torch.random.fork_rng():
@@ -291,13 +293,22 @@ def require_network(
         raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")
     like = next(module.parameters())
     was_training = module.training
-    with torch.no_grad():
-        logits = module.eval()(example.to(like.device, like.dtype))
-    module.train(was_training)
+    try:
+        with torch.no_grad():
+            logits = module.eval()(example.to(like.device, like.dtype))
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"network can't take inputs (N, {_sizes(example)}): {reason}") from error
+    finally:
+        module.train(was_training)
     if tuple(logits.shape) != (1, num_classes):
         raise InputError(
             f"network must give logits (N, {num_classes}), one for each class, got {('N', *logits.shape[1:])}"
         )
+
+
+def _sizes(inputs: Tensor) -> str:
+    return ", ".join(str(size) for size in inputs.shape[1:])
 
 
 def concatenate(parts: Sequence[Predictive]) -> Predictive:

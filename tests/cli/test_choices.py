@@ -27,8 +27,8 @@ def test_settings_of_a_method():
     ("name", "settings", "reason"),
     [
         ("magic", [], "method must be one of .*edl.*, got 'magic'"),
-        ("edl", ["evidence"], "--set takes name=value; edl has risk, evidence, .*, got 'evidence'"),
-        ("l2", ["evidence=relu"], "l2 has weight_decay, got 'evidence=relu'"),
+        ("edl", ["evidence"], "--set takes name=value, got 'evidence'"),
+        ("l2", ["evidence=relu"], "l2 has no setting 'evidence'; it has weight_decay"),
         ("edl", ["evidence=tanh"], "evidence must be one of relu, softplus, exp"),
         ("edl", ["annealing_epochs=many"], "--set annealing_epochs must be a number or none, got 'many'"),
         ("edl", ["annealing_epochs=-1"], "annealing_epochs must be a number from 0 on"),

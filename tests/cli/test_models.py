@@ -250,6 +250,18 @@ def test_predict_in_three_forms(run, model, photos):
     assert "uncertainty" in out
 
 
+def test_what_is_no_picture_in_a_folder_is_passed_over(run, model, photos, tmp_path):
+    shutil.copytree(photos / "zero", tmp_path / "new")
+    (tmp_path / "new" / "text.png").write_text("text")
+    code, out, err = run("predict", model, tmp_path / "new", "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 40
+    assert err.startswith(f"warning: {tmp_path / 'new' / 'text.png'} is passed over: ")
+    code, out, err = run("predict", model, tmp_path / "new" / "text.png")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+
+
 def test_noise_is_not_known_better_than_a_digit(run, model, photos, tmp_path):
     noise = torch.randint(256, (28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     Image.fromarray(noise.numpy()).save(tmp_path / "noise.png")
@@ -328,7 +340,10 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
             ("train", "digits", "--out", "x", "--network", '{"in_channels": 3}'),
             "network takes inputs (3, 28, 28)",
         ),
-        (("train", "digits", "--out", "x", "--set", "evidense=relu"), "edl has risk, evidence, "),
+        (
+            ("train", "digits", "--out", "x", "--set", "evidense=relu"),
+            "edl has no setting 'evidense'; it has risk, evidence, ",
+        ),
         (("train", "EMPTY", "--out", "x"), "needs two or more class folders, got none"),
         (("train", "one.npz", "--out", "x"), "one.npz needs two or more classes, got ['3']"),
         (("train", "named.npz", "--out", "x"), "labels must be of two or more classes, got b only"),

@@ -25,8 +25,10 @@ def method_of(name: str, settings: list[str]) -> Method:
     given: dict[str, Any] = {}
     for text in settings:
         key, equals, value = text.partition("=")
-        if not equals or key not in defaults:
-            raise InputError(f"--set takes name=value; {name} has {', '.join(defaults)}, got {text!r}")
+        if not equals:
+            raise InputError(f"--set takes name=value, got {text!r}")
+        if key not in defaults:
+            raise InputError(f"--set: {name} has no setting {key!r}; it has {', '.join(defaults)}")
         if key in given:
             raise InputError(f"--set {key} is given twice")
         given[key] = value if isinstance(defaults[key], str) else _plain_value(key, value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evidentia.errors import DataError, InputError
+from evidentia.errors import DataError, EvidentiaWarning, InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,9 +89,9 @@ def read_files(model: TrainedModel, files: list[Path]) -> tuple[list[str], Tenso
             names += [f"{file}:{number}" for number in range(1, len(rows) + 1)]
             parts.append(rows)
         else:
-            pictures = _pictures(file)
-            names += [str(path) for path in pictures]
-            parts.append(_read_pictures(model, pictures))
+            found = _read_pictures(model, _pictures(file), in_folder=file.is_dir())
+            names += [str(path) for path in found]
+            parts.append(torch.stack(list(found.values())))
     return names, torch.cat(parts)
 
 
@@ -124,13 +125,21 @@ def _pictures(file: Path) -> list[Path]:
     return inside
 
 
-def _read_pictures(model: TrainedModel, paths: list[Path]) -> Tensor:
-    """uint8 (N, C, H, W) in the model's own size."""
-    import torch
-
+def _read_pictures(model: TrainedModel, paths: list[Path], in_folder: bool) -> dict[Path, Tensor]:
+    """uint8 (C, H, W) each, in the model's own size; in a folder, what is none is passed over."""
     from evidentia.data.pictures import read_picture
 
     if len(model.input_shape) != 3:
         raise InputError(f"this model takes rows of numbers, from .csv or .npz files, got {paths[0]}")
     channels, height, width = model.input_shape
-    return torch.stack([read_picture(path, channels, (height, width)) for path in paths])
+    found = {}
+    for path in paths:
+        try:
+            found[path] = read_picture(path, channels, (height, width))
+        except DataError as error:
+            if not in_folder:
+                raise
+            warnings.warn(f"{path} is passed over: {error}", EvidentiaWarning, stacklevel=2)
+    if not found:
+        raise DataError(f"{paths[0].parent} holds no picture that can be read")
+    return found
