@@ -1,11 +1,11 @@
-"""What --method, --set, --network and --device mean."""
+"""What --method, --set and --network mean."""
 
 import json
 
 import pytest
 import torch
 
-from evidentia.cli.choices import method_of, network_of, require_device
+from evidentia.cli.choices import method_of, network_of
 from evidentia.data import Dataset, Table
 from evidentia.errors import InputError
 from evidentia.methods import EDL, L2, Dropout, Ensemble
@@ -86,15 +86,3 @@ def test_a_network_file_that_does_not_fit(tmp_path):
     path.write_bytes(b"\xff\x00")
     with pytest.raises(InputError, match="--network is no JSON"):
         network_of(str(path), IMAGES, EDL())
-
-
-def test_devices(monkeypatch):
-    require_device("auto")
-    require_device("cpu")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="there is no cuda device here; use --device auto or cpu"):
-        require_device("cuda")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    require_device("cuda")
-    with pytest.raises(InputError, match="--device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
-        require_device("gpu0")

@@ -328,7 +328,7 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
         (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of l2, "),
         (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
         (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),
-        (("train", "digits", "--out", "x", "--device", "gpu0"), "--device must be one of auto, cpu"),
+        (("train", "digits", "--out", "x", "--device", "gpu0"), "device must be one of auto, cpu"),
         (("train", "digits", "--out", "x", "--schedule", "step"), "schedule must be one of cosine, constant"),
         (("train", "digits", "--out", "x", "--network", "mlp"), "network mlp does not go with digits"),
         (("train", "digits", "--out", "x", "--network", '{"filters": [0, 1]}'), "filters must be a whole"),

@@ -18,8 +18,8 @@ from evidentia.methods import EDL, L2, Ensemble
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
 from evidentia.training import Run, Samples, TrainingSettings, fit
 from evidentia.training.augment import draw_moves, moved
-from evidentia.training.loop import rate_at, split_evenly
-from evidentia.training.runtime import make_fabric, native_bfloat16
+from evidentia.training.loop import member_seed, rate_at, split_evenly
+from evidentia.training.runtime import make_fabric, native_bfloat16, require_device
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
 
@@ -144,6 +144,11 @@ def test_dead_evidence_is_told_once():
     assert len([one for one in said if "no evidence" in str(one.message)]) == 1
 
 
+def test_every_member_has_a_seed_that_can_be():
+    assert [member_seed(5, number) for number in range(3)] == [5, 10_012, 20_019]
+    assert member_seed(2**32 - 1, 1) == 10_006
+
+
 def test_one_sample_left_over_joins_a_batch():
     assert [len(part) for part in split_evenly(torch.arange(9), 4)] == [4, 5]
     assert [len(part) for part in split_evenly(torch.arange(10), 4)] == [4, 4, 2]
@@ -243,8 +248,17 @@ def test_members_differ_and_are_trained_in_turn():
     assert not torch.allclose(first, second, atol=0.1)
 
 
-def test_a_device_that_is_not_there():
-    with pytest.raises(ev.InputError, match="device must be auto or one of cpu, cuda, mps, got 'gpu0'"):
+def test_devices(monkeypatch):
+    require_device("auto")
+    require_device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ev.InputError, match="there is no cuda device here; use auto or cpu"):
+        require_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    require_device("cuda")
+    with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
+        require_device("gpu0")
+    with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
         trained(device="gpu0")
 
 

@@ -76,16 +76,3 @@ def _fields(text: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise InputError(f"--network must hold the fields of a network, got {type(fields).__name__}")
     return fields
-
-
-def require_device(device: str) -> None:
-    """A device that is known, and is here."""
-    import torch
-
-    from evidentia.training.runtime import DEVICES
-
-    if device not in ("auto", *DEVICES):
-        raise InputError(f"--device must be one of auto, {', '.join(DEVICES)}, got {device!r}")
-    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not present.get(device, True):
-        raise InputError(f"there is no {device} device here; use --device auto or cpu")

@@ -72,11 +72,11 @@ def train(
     data_dir: DataDir = None,
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
-    from evidentia.cli.choices import method_of, network_of, require_device
+    from evidentia.cli.choices import method_of, network_of
     from evidentia.cli.sources import WATCHED, open_pair, split
     from evidentia.model import TrainedModel
     from evidentia.training import TrainingSettings
-    from evidentia.training.runtime import is_first_process
+    from evidentia.training.runtime import is_first_process, require_device
 
     how = TrainingSettings(
         epochs, batch_size, learning_rate, schedule, shift, flip, patience, seed, device, precision

@@ -20,7 +20,7 @@ from evidentia.nets import Standardize, span_of
 from evidentia.training.augment import draw_moves, moved
 from evidentia.training.run import Metrics, Run, State
 from evidentia.training.runtime import make_fabric
-from evidentia.training.settings import TrainingSettings
+from evidentia.training.settings import LARGEST_SEED, TrainingSettings
 from evidentia.training.watch import dead_classes, require_finite, warn_if_stuck, warn_of_dead_evidence
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def fit(
     state = State(module) if run is None else run.resume(module, fabric)
     with generators_kept():
         for number in range(state.member, len(members)):
-            seeded = replace(settings, seed=settings.seed + number * MEMBER_SEED_STEP)
+            seeded = replace(settings, seed=member_seed(settings.seed, number))
             loop = Loop(method, members[number], standardize, seeded, fabric)
             state.start(number, loop.optimizer)
             while not state.is_done(settings):
@@ -146,6 +146,11 @@ def fit(
             state.best.restore(loop.module)
     module.eval()
     return state.history
+
+
+def member_seed(seed: int, number: int) -> int:
+    """Of the member of this number, from 0 on; the first has the training's own."""
+    return (seed + number * MEMBER_SEED_STEP) % (LARGEST_SEED + 1)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from evidentia.errors import InputError
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-DEVICES = ("cpu", "cuda", "mps")
+DEVICES = ("auto", "cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
 
 
@@ -29,15 +29,21 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def require_device(device: str) -> None:
+    """A device that is known, and is here."""
+    if device not in DEVICES:
+        raise InputError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not present.get(device, True):
+        raise InputError(f"there is no {device} device here; use auto or cpu")
+
+
 def make_fabric(device: str, precision: str) -> Fabric:
     """For one process, or for each of those that torchrun started."""
     from lightning_fabric import Fabric
 
+    require_device(device)
     accelerator = _accelerator() if device == "auto" else device
-    if accelerator not in DEVICES:
-        raise InputError(f"device must be auto or one of {', '.join(DEVICES)}, got {device!r}")
-    if accelerator != "cpu" and accelerator != _accelerator():
-        raise InputError(f"device {device} is not there; use auto or cpu")
     if precision == "auto":
         precision = "bfloat16" if native_bfloat16(accelerator) else "float32"
     processes = int(os.environ.get("WORLD_SIZE", "1"))
