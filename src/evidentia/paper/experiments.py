@@ -285,12 +285,13 @@ PAPER = (
         training=TrainingSettings(epochs=12, batch_size=128),
         lines=_lines({}),
         changes={
-            "ensemble": Changes({"size": 3}),
+            "l2": Changes(training={"epochs": 10}),
+            "ensemble": Changes({"size": 2}, training={"epochs": 6}),
             "dropout": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "ffgu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "fflu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
             "mnfg": Changes(measured={"samples": 20}, attacked={"samples": 5}),
-            "edl-paper": Changes(training={"epochs": 12, "batch_size": 128, "schedule": "cosine"}),
+            "edl-paper": Changes(training={"epochs": 10, "batch_size": 128, "schedule": "cosine"}),
         },
         measuring=Measuring(
             attacked=500,
