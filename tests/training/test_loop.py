@@ -411,9 +411,10 @@ def test_two_processes_do_what_one_does(tmp_path):
     subprocess.run([sys.executable, script, alone, "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     for epochs in ("2", "3"):
-        subprocess.run(
-            [*launch, script, together, epochs, run], check=True, env=environment, capture_output=True
+        done = subprocess.run(
+            [*launch, script, together, epochs, run], env=environment, capture_output=True, text=True
         )
+        assert done.returncode == 0, done.stderr
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(two["members"], one["members"], rtol=1e-4, atol=1e-5)

@@ -288,9 +288,14 @@ PAPER = (
             "l2": Changes(training={"epochs": 10}),
             "ensemble": Changes({"size": 2}, training={"epochs": 6}),
             "dropout": Changes(measured={"samples": 20}, attacked={"samples": 5}),
-            "ffgu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
-            "fflu": Changes(measured={"samples": 20}, attacked={"samples": 5}),
-            "mnfg": Changes(measured={"samples": 20}, attacked={"samples": 5}),
+            "ffgu": Changes(training={"epochs": 7}, measured={"samples": 10}, attacked={"samples": 5}),
+            "fflu": Changes(
+                {"warm_up_epochs": 4},
+                training={"epochs": 7},
+                measured={"samples": 10},
+                attacked={"samples": 5},
+            ),
+            "mnfg": Changes(training={"epochs": 7}, measured={"samples": 10}, attacked={"samples": 5}),
             "edl-paper": Changes(training={"epochs": 10, "batch_size": 128, "schedule": "cosine"}),
         },
         measuring=Measuring(
