@@ -343,6 +343,7 @@ def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
     program = torch.export.load(tmp_path / "m.pt2").module()
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
+    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
     for count in (1, 7):
         inputs = digits.images[:count].float()
         prediction = model.predict(digits.images[:count])

@@ -217,7 +217,9 @@ class TrainedModel:
             verbose=False,
         )
         assert program is not None
-        write_bytes_safely(Path(path), program.model_proto.SerializeToString())
+        proto = program.model_proto
+        _name_batch(proto.graph)
+        write_bytes_safely(Path(path), proto.SerializeToString())
 
     def _export_module(self) -> _Exported:
         return _Exported(self.module, self.method, self.standardize)
@@ -245,6 +247,15 @@ class TrainedModel:
     @property
     def _shape_text(self) -> str:
         return ", ".join(str(size) for size in self.input_shape)
+
+
+def _name_batch(graph: Any) -> None:
+    """Call the axis of samples "batch" in an ONNX graph, instead of by a generated name."""
+    generated = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_param == generated:
+                axis.dim_param = "batch"
 
 
 def raw_inputs(data: Dataset | Table) -> Tensor:

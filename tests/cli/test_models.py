@@ -324,7 +324,7 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("train", "imagenet", "--out", "x"), "there is no data set 'imagenet'"),
+        (("train", "imagenet", "--out", "x"), "there is no data set 'imagenet', nor a folder or file"),
         (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of l2, "),
         (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
         (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),

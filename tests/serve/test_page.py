@@ -356,6 +356,17 @@ def test_the_latest_picture_wins(page, expect):
     assert len(asked) == 2  # nobody asked for the 2 any more
 
 
+def test_until_the_first_answer_there_is_none(page, expect):
+    held = []
+    page.get_by_role("button", name="Clear").click()
+    page.route("**/v1/opinions", lambda route: held.append(route), times=1)
+    with page.expect_request("**/v1/opinions"):
+        sample(page, "7").click()
+    expect(page.locator("#opinion")).to_have_text("No answer yet")
+    held[0].continue_()
+    expect(page.locator("#opinion")).to_have_text("It is a 7")
+
+
 def test_a_busy_server_is_asked_again(page, visit, expect):
     busy = {"status": 503, "headers": {"Retry-After": "1"}, "json": {"error": "too busy"}}
     page.route("**/v1/opinions", lambda route: route.fulfill(**busy), times=1)

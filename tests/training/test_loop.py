@@ -410,6 +410,7 @@ def test_two_processes_do_what_one_does(tmp_path):
     alone, together, run = tmp_path / "1.pt", tmp_path / "2.pt", tmp_path / "run"
     subprocess.run([sys.executable, script, alone, "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
     for epochs in ("2", "3"):
         done = subprocess.run(
             [*launch, script, together, epochs, run], env=environment, capture_output=True, text=True

@@ -23,7 +23,14 @@ def is_path(name: str) -> bool:
     """Whether DATA is a folder or a file; the name of a data set is one all the same."""
     from evidentia.data.catalog import in_catalog
 
-    return not in_catalog(name) and Path(name).exists()
+    if in_catalog(name):
+        return False
+    if not Path(name).exists():
+        raise InputError(
+            f"there is no data set {name!r}, nor a folder or file of that name; "
+            "evidentia data list names the data sets"
+        )
+    return True
 
 
 def open_pair(

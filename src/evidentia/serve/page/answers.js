@@ -3,7 +3,7 @@
 import { Bars, classRows } from "./bars.js";
 import { UNKNOWN, accepts, itIs, percent, sentence } from "./verdict.js";
 
-const NOTHING = "Nothing to look at yet";
+const nothing = (picture) => (picture ? "No answer yet" : "Nothing to look at yet");
 const byId = (id) => document.getElementById(id);
 
 // A live region speaks on every change: the same sentence is not set again.
@@ -32,9 +32,9 @@ export class EvidentialCard {
     this.bars.show([...classRows(names, opinion.belief, "belief"), doubt]);
   }
 
-  clear(names, mark) {
-    sayBoth("opinion", NOTHING);
-    say("opinion-detail", "Draw, choose a sample or upload a picture.");
+  clear(names, picture, mark) {
+    sayBoth("opinion", nothing(picture));
+    say("opinion-detail", picture ? "" : "Draw, choose a sample or upload a picture.");
     const doubt = { name: "uncertainty", value: 0, kind: "doubt", mark };
     this.bars.show([...classRows(names, names.map(() => 0), "belief"), doubt]);
   }
@@ -55,8 +55,8 @@ export class SoftmaxCard {
     this.bars.show(classRows(names, opinion.probabilities, "probability"));
   }
 
-  clear(names) {
-    sayBoth("softmax", NOTHING);
+  clear(names, picture) {
+    sayBoth("softmax", nothing(picture));
     say("softmax-detail", "");
     this.bars.show(classRows(names, names.map(() => 0), "probability"));
   }

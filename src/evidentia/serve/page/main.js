@@ -1,4 +1,4 @@
-// The page: one picture, two networks, one threshold.
+// The page: one picture, a network of each kind, one threshold.
 
 import * as api from "./api.js";
 import { EvidentialCard, SoftmaxCard } from "./answers.js";
@@ -231,7 +231,7 @@ class Page {
   renderCard(kind, { name, classes }) {
     const opinion = this.shown?.[name];
     const card = this.cards[kind];
-    if (!opinion) card.clear(classes, this.mark);
+    if (!opinion) card.clear(classes, this.source, this.mark);
     else if (kind === "evidential") card.show(opinion, classes, this.threshold, this.mark);
     else card.show(opinion, classes, this.mark);
     if (kind === "evidential") this.renderTriangle(opinion, classes);
