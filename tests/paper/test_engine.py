@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from filelock import FileLock
 from tests.paper.killed import experiment
 from tests.paper.small import DIGITS, PARTS, one
 
@@ -124,6 +125,53 @@ def test_a_training_with_other_settings_is_refused_before_any_work(copied, monke
     monkeypatch.setattr(engine, "run_one", None)
     with pytest.raises(TrainingError, match=r"edl-0.json was trained with other settings \(training.epochs"):
         run_all([longer()], copied)
+
+
+def test_a_result_with_other_settings_is_refused_wherever_it_lies(copied):
+    """A worker of a cluster may find an old file in its own folder."""
+    with pytest.raises(TrainingError, match="was trained with other settings"):
+        run_one(longer(), copied)
+
+
+def test_data_that_cannot_be_had_is_told_of_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "trained", None)
+    study = replace(DIGITS, strangers="moons")
+    with pytest.raises(InputError, match="there is no data set 'moons'"):
+        run_all(study.experiments(), tmp_path)
+    without = [replace(each, parts=("known",)) for each in study.experiments()]
+    with pytest.raises(TypeError):  # nobody asks about strangers: the training, taken away here, begins
+        run_all(without, tmp_path)
+
+
+def test_parts_that_another_process_adds_meanwhile_are_kept(copied, monkeypatch):
+    path = result_path(copied, one("edl"))
+    data = json.loads(path.read_text())
+    theirs, ours = data["parts"].pop("known"), data["parts"].pop("rotation")
+    path.write_text(json.dumps(data))
+    measure = engine.measure
+
+    def measure_beside_another(*given):
+        now = json.loads(path.read_text())
+        path.write_text(json.dumps(now | {"parts": now["parts"] | {"known": theirs}}))
+        return measure(*given)
+
+    monkeypatch.setattr(engine, "measure", measure_beside_another)
+    result = run_one(replace(one("edl"), parts=("rotation",)), copied)
+    assert (result.parts["known"], result.parts["rotation"]) == (theirs, ours)
+    assert read_result(path) == result
+
+
+def test_waiting_for_another_process_is_told(copied):
+    held = FileLock(run_folder(copied, one("edl")) / "lock")
+    held.acquire()
+    said = []
+
+    def waits(line):
+        said.append(line)
+        held.release()
+
+    trained(one("edl"), copied, Told(waits))
+    assert said == ["digits/edl-0: another process trains it; waiting"]
 
 
 def test_a_model_with_other_settings_is_refused(copied):

@@ -2,15 +2,16 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tests.paper.small import one
 from tests.paper.two_nodes import experiments
 
-from evidentia.errors import InputError, MissingExtraError
+from evidentia.errors import InputError, MissingExtraError, TrainingError
 from evidentia.paper import grid
-from evidentia.paper.engine import run_folder
+from evidentia.paper.engine import Told, run_folder
 from evidentia.paper.grid import run_grid
 from evidentia.paper.results import read_result, result_path
 
@@ -47,6 +48,43 @@ def test_ray_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"ray is not installed.*evidentia\[cluster\]"):
         run_grid([one("edl")], tmp_path, on="ray")
+
+
+class Ray:
+    """Ray's calls, in this process: tasks give what is in a folder, and that of one experiment fails."""
+
+    def __init__(self, folder, failing):
+        self.folder, self.failing = folder, failing
+
+    def is_initialized(self):
+        return True
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": {"CPU": 1.0}}]
+
+    def remote(self, **_):
+        return lambda function: self
+
+    def options(self, name):
+        return SimpleNamespace(remote=lambda *given: (name, given))
+
+    def wait(self, tasks, num_returns):
+        return tasks[:num_returns], tasks[num_returns:]
+
+    def get(self, task):
+        name, (experiment, *_) = task
+        if name == self.failing:
+            raise TrainingError(f"{name} went wrong")
+        return grid._kept(self.folder, experiment)
+
+
+def test_one_failure_does_not_lose_the_results_of_the_others(folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", Ray(folder, "digits/l2-0"))
+    said = []
+    with pytest.raises(TrainingError, match="digits/l2-0 went wrong"):
+        run_grid([one("l2"), one("l2", 1)], tmp_path, "ray", Told(said.append))
+    assert said == ["digits/l2-0: failed, 1 left", "digits/l2-1: done, 0 left"]
+    assert [result_path(tmp_path, one("l2", seed)).exists() for seed in (0, 1)] == [False, True]
 
 
 def test_sources_come_first_and_what_is_done_is_left_out(folder, tmp_path):

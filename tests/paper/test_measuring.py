@@ -1,6 +1,8 @@
 import base64
+import copy
 import io
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +16,12 @@ from evidentia.core.predictive import Prediction
 from evidentia.data import load
 from evidentia.errors import InputError
 from evidentia.evaluation import narrowest, rotate
+from evidentia.methods import make_method
+from evidentia.model import TrainedModel
+from evidentia.nets import Standardize
 from evidentia.paper import measuring
 from evidentia.paper.engine import trained
-from evidentia.paper.measuring import asked_of, evidence_numbers, measure, measured_with, part_settings
+from evidentia.paper.measuring import evidence_numbers, images_of, measure, measured_with, part_settings
 from evidentia.paper.results import plain
 
 
@@ -26,14 +31,24 @@ def edl(folder):
 
 
 def test_all_networks_are_asked_about_the_same_images():
-    images = asked_of(one("edl"))
-    assert asked_of(one("l2", 1)) is images
-    assert [len(images.known), len(images.strangers), len(images.attacked)] == [200, 150, 20]
-    assert len(images.attacked.labels.unique()) > 5
+    images = images_of("digits", 20)
+    assert images_of("digits", 20) is images
+    assert len(images) == 20
+    assert len(images.labels.unique()) > 5
+    assert images_of("digits").images.equal(load("digits", "test").images)
+
+
+def test_strangers_are_loaded_only_where_they_are_asked_about(edl, monkeypatch):
+    images_of.cache_clear()
+    there = {"digits": load}
+    monkeypatch.setattr(measuring, "load", lambda data, split: there[data](data, split))
+    measure("known", one("edl"), edl, None)
+    with pytest.raises(KeyError, match="letters"):
+        measure("strangers", one("edl"), edl, None)
 
 
 def test_known_numbers(book, edl):
-    images = asked_of(one("edl")).known
+    images = images_of("digits", 200)
     opinion = edl.predict(images.images)
     (numbers, _) = book.numbers("digits", "edl", "known")
     right = opinion.labels == images.labels
@@ -65,8 +80,7 @@ def test_evidence_of_the_dead_and_the_rejected():
 
 
 def test_stranger_numbers(book, edl):
-    images = asked_of(one("edl"))
-    known, unknown = edl.predict(images.known.images), edl.predict(images.strangers.images)
+    known, unknown = (edl.predict(images_of(*asked).images) for asked in (("digits", 200), ("letters", 150)))
     (numbers, _) = book.numbers("digits", "edl", "strangers")
     scores = torch.cat([known.entropy(), unknown.entropy()]).tolist()
     assert numbers["scores"]["entropy_auroc"] == pytest.approx(
@@ -92,11 +106,11 @@ def test_the_turning_one(book, edl):
 
 @pytest.mark.parametrize("variant", ["l2", "dropout", "edl", "edl-paper"])
 def test_attacks_start_from_the_images_themselves(book, folder, variant):
-    data = asked_of(one(variant)).attacked
+    data = images_of("digits", 20)
     model = trained(one(variant), folder)
     changes = one(variant).changes
     model = measured_with(model, {**changes.measured, **changes.attacked})
-    prediction = measuring.predicted(model, data.images, 0)
+    prediction = measuring.predicted(model, data.images, measuring.NEW_DRAWS)
     right = (prediction.labels == data.labels) & ~prediction.rejected
     for part in ("fgsm", "pgd") if variant == "l2" else ("fgsm", "pgd", "transfer"):
         curve = book.numbers("digits", variant, part)[0]["curve"]
@@ -115,8 +129,7 @@ def test_transferred_images_are_those_of_l2(book, folder):
     """Shown to L2 itself they do what its own attack does."""
     own = book.numbers("digits", "l2", "fgsm")[0]
     model = trained(one("l2"), folder)
-    assert plain(measure("transfer", one("edl"), model, model)) == own
-    assert book.numbers("digits", "edl", "transfer")[0]["without_gradient"] == own["without_gradient"]
+    assert plain(measure("transfer", one("edl"), model, model)) == {"curve": own["curve"]}
 
 
 def test_transferred_images_need_their_source(folder):
@@ -124,12 +137,35 @@ def test_transferred_images_need_their_source(folder):
         measure("transfer", one("edl"), trained(one("edl"), folder), None)
 
 
-def test_only_relu_evidence_loses_gradients(book):
-    names = ("l2", "edl", "edl-paper")
-    shares = {name: book.mean("digits", name, "fgsm", "without_gradient") for name in names}
-    assert shares["l2"] == shares["edl"] == 0
-    paper = book.numbers("digits", "edl-paper", "fgsm")[0]
-    assert shares["edl-paper"] >= paper["curve"]["rejected"][0]
+@pytest.mark.parametrize(("evidence", "stuck"), [("relu", 1.0), ("exp", 0.0)])
+def test_only_relu_evidence_loses_gradients(edl, evidence, stuck):
+    """Outputs far below zero: no evidence with ReLU, a little with exp."""
+    module = copy.deepcopy(edl.module)
+    with torch.no_grad():
+        module[-1].bias -= 1000 if evidence == "relu" else 5
+    model = replace(edl, module=module, method=replace(edl.method, evidence=evidence))
+    assert measure("fgsm", one("edl"), model, None)["without_gradient"] == stuck
+    curve = measure("pgd", one("edl"), model, None)["curve"]
+    assert curve["without_gradient"] == curve["rejected"] == [stuck, stuck]
+
+
+@pytest.mark.parametrize("variant", ["dropout", "ffgu"])
+def test_the_attacked_answer_with_draws_that_the_attack_has_not_seen(variant, monkeypatch):
+    method = make_method(variant, samples=2)
+    seeds = {"attack": set(), "answer": set()}
+    predict = type(method).predict
+
+    def watched(self, module, inputs, generator):
+        seeds["attack" if inputs.requires_grad else "answer"].add(generator.initial_seed())
+        return predict(self, module, inputs, generator)
+
+    monkeypatch.setattr(type(method), "predict", watched)
+    network = method.adapt(DIGITS.network)
+    pixels = Standardize.fit(images_of("digits").images)
+    model = TrainedModel(method.build(network), method, tuple("0123456789"), pixels, network.input_shape)
+    measure("fgsm", one("edl"), model, None)
+    measure("pgd", one("edl"), model, None)
+    assert seeds == {"attack": {0}, "answer": {measuring.NEW_DRAWS}}
 
 
 def test_part_settings_say_what_numbers_depend_on():
@@ -137,7 +173,9 @@ def test_part_settings_say_what_numbers_depend_on():
     assert part_settings("known", dropout) == {"known": 200, "method": {"samples": 4}}
     assert part_settings("strangers", dropout)["data"] == "letters"
     assert part_settings("fgsm", dropout) == {
+        "version": measuring.ATTACKING,
         "images": 20,
+        "batch": 8,
         "method": {"samples": 2},
         "epsilon": DIGITS.measuring.fgsm,
     }

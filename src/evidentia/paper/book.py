@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evidentia.errors import InputError
-from evidentia.paper.experiments import COMPARED, PRESETS, VARIANTS
-from evidentia.paper.results import Result, read_results
+from evidentia.paper.experiments import COMPARED, PRESETS, VARIANTS, Experiment, Study
+from evidentia.paper.results import Result, differing, plain, read_results
 
 MNIST, CIFAR5 = "mnist", "cifar5"
 # What plays the part of each of the paper's data sets. `quick` has nothing for CIFAR5.
@@ -24,18 +24,25 @@ STRANGERS_OF = {"mnist": "notMNIST", "cifar5": "the unseen classes of CIFAR-10",
 
 @dataclass(frozen=True)
 class Book:
-    """The results of one preset."""
+    """The results of one preset. left_out: the names of others in its folder."""
 
     preset: str
     results: Sequence[Result]
+    left_out: Sequence[str] = ()
 
     @classmethod
     def read(cls, folder: Path, preset: str) -> Book:
-        """Those in a folder that belong to the preset."""
+        """Those in a folder that are of the preset's trainings, with its settings."""
         if preset not in PRESETS:
             raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
-        known = {study.name for study in PRESETS[preset]}
-        return cls(preset, [each for each in read_results(folder) if each.study in known])
+        studies = {study.name: study for study in PRESETS[preset]}
+        kept, left_out = [], []
+        for result in read_results(folder):
+            if _belongs(result, studies.get(result.study)):
+                kept.append(result)
+            else:
+                left_out.append(f"{result.study}/{result.variant}-{result.seed}")
+        return cls(preset, kept, left_out)
 
     @property
     def studies(self) -> list[str]:
@@ -68,6 +75,13 @@ class Book:
     def variants(self, study: str | None, part: str, among: Sequence[str] = COMPARED) -> list[str]:
         """Those with results of a part, in the order of the tables."""
         return [name for name in among if self.numbers(study, name, part)]
+
+
+def _belongs(result: Result, study: Study | None) -> bool:
+    if study is None or result.variant not in {line.variant for line in study.lines}:
+        return False
+    experiment = Experiment(VARIANTS[result.variant], study, result.seed)
+    return not differing(result.trained, plain(experiment.description()))
 
 
 def _at(numbers: Any, path: Sequence[str]) -> Any:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from evidentia.data import load
 from evidentia.errors import EvidentiaWarning, TrainingError
 from evidentia.model import TrainedModel
-from evidentia.paper.experiments import TRANSFER, Experiment
+from evidentia.paper.experiments import STRANGERS, TRANSFER, Experiment
 from evidentia.paper.measuring import Numbers, measure, part_settings
 from evidentia.paper.results import (
     TRAINING,
     Result,
     differing,
-    new_result,
     plain,
+    present_result,
     read_result,
     result_path,
     write_result,
@@ -41,27 +42,31 @@ class Told:
 def run_all(experiments: Sequence[Experiment], folder: Path, told: Told | None = None) -> list[Result]:
     """All results, those that are there already as they are; one after the other, in this process."""
     told = told or Told()
-    require_same(experiments, folder)
+    require_ready(experiments, folder)
     return [run_one(experiment, folder, told) for experiment in experiments]
 
 
 def run_one(experiment: Experiment, folder: Path, told: Told | None = None) -> Result:
     """The result of one experiment, with every part that it asks for; written after each part."""
-    told, path = told or Told(), result_path(folder, experiment)
-    result = read_result(path) if path.exists() else new_result(experiment)
+    told = told or Told()
+    require_same([experiment], folder)
+    result = present_result(folder, experiment)
     left = missing(experiment, result)
     if not left:
         return result
     model = trained(experiment, folder, told)
+    run = run_folder(folder, experiment)
     for part in left:
-        start = time.perf_counter()
         if part == TRAINING:
-            numbers, seconds = training_numbers(run_folder(folder, experiment))
+            numbers, seconds = training_numbers(run)
         else:
             source = trained(experiment.source, folder, told) if part == TRANSFER else None
+            start = time.perf_counter()
             numbers, seconds = measure(part, experiment, model, source), time.perf_counter() - start
-        result = result.with_part(part, settings_of(part, experiment), numbers, seconds)
-        write_result(path, result)
+        with FileLock(run / "result.lock"):  # another process may have added parts meanwhile
+            result = present_result(folder, experiment)
+            result = result.with_part(part, settings_of(part, experiment), numbers, seconds)
+            write_result(result_path(folder, experiment), result)
     told.say(f"{experiment.name}: {', '.join(left)} measured")
     return result
 
@@ -78,6 +83,16 @@ def missing(experiment: Experiment, result: Result) -> list[str]:
         for part in (TRAINING, *experiment.parts)
         if part not in result.parts or result.parts[part]["settings"] != plain(settings_of(part, experiment))
     ]
+
+
+def require_ready(experiments: Sequence[Experiment], folder: Path) -> None:
+    """Refuse, before any work, what would fail on the way: other settings, or data that can't be had."""
+    require_same(experiments, folder)
+    left = [(each, missing(each, present_result(folder, each))) for each in experiments]
+    needed = {each.study.data: "train" for each, parts in left if parts}
+    needed |= {each.study.strangers: "test" for each, parts in left if STRANGERS in parts}
+    for data, split in needed.items():
+        load(data, split)
 
 
 def require_same(experiments: Sequence[Experiment], folder: Path) -> None:
@@ -102,7 +117,7 @@ def trained(experiment: Experiment, folder: Path, told: Told | None = None) -> T
     """The experiment's model: read, or trained to the end from wherever it stopped."""
     told, run = told or Told(), run_folder(folder, experiment)
     run.mkdir(parents=True, exist_ok=True)
-    with FileLock(run / "lock"):  # of two processes that need the same model, one trains it
+    with _alone(run / "lock", lambda: told.say(f"{experiment.name}: another process trains it; waiting")):
         path = run / "model.safetensors"
         if path.exists():
             return _same_model(TrainedModel.load(path), experiment, run)
@@ -121,6 +136,21 @@ def trained(experiment: Experiment, folder: Path, told: Told | None = None) -> T
             told.say(f"{experiment.name}: {message}")
         model.save(path)
         return model
+
+
+@contextmanager
+def _alone(path: Path, waits: Callable[[], None]) -> Iterator[None]:
+    """Of the processes that need the same model one trains it. waits: called by those that have to."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        waits()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _same_model(model: TrainedModel, experiment: Experiment, run: Path) -> TrainedModel:

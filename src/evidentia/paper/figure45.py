@@ -7,11 +7,9 @@ from typing import Any
 
 from evidentia.paper.book import CIFAR5, MNIST, TITLES, Book, label, percent
 from evidentia.paper.drawing import (
-    LOOKS,
     THIRD,
     Curve,
     Drawn,
-    Row,
     curve_rows,
     draw_curves,
     legend,
@@ -20,13 +18,19 @@ from evidentia.paper.drawing import (
 )
 from evidentia.paper.experiments import COMPARED, FGSM, PGD, SOURCE, TRANSFER
 from evidentia.paper.figure2 import in_percent
-from evidentia.plots import PALETTE
 
 WITHOUT_ENSEMBLE = tuple(variant for variant in COMPARED if variant != "ensemble")
+NAMES = {
+    "accuracy": "accuracy",
+    "entropy": "entropy",
+    "entropy_when_wrong": "entropy when wrong",
+    "without_gradient": "zero gradient",
+}
 AXES = {
     "accuracy": "accuracy, %",
     "entropy": "entropy, % of maximum",
-    "entropy_when_wrong": "entropy when wrong, %",
+    "entropy_when_wrong": "entropy when wrong, % of max.",
+    "without_gradient": "images, %",
 }
 NUMBERS = {MNIST: "figure4", CIFAR5: "figure5"}
 
@@ -56,7 +60,8 @@ def _paper_panels(book: Book, study: str, name: str, title: str, shown: Sequence
     legend(figure)
     caption = (
         f"Fast gradient sign attacks on {_images(book, study)} test images, each model attacked by its own "
-        "gradient; u = 1 counts as wrong."
+        "gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker has not "
+        "seen."
     )
     if "ensemble" in shown:
         caption += " Deep Ensemble was trained on such images, which is why the paper leaves it out."
@@ -66,8 +71,8 @@ def _paper_panels(book: Book, study: str, name: str, title: str, shown: Sequence
 
 def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
     figure, grid = panels(3, rows=2, tall=2.9, wide=THIRD)
-    _draw_without_gradient(grid[0, 0], book, study)
     places = (
+        (grid[0, 0], PGD, "without_gradient", "PGD: gradient exactly zero"),
         (grid[0, 1], TRANSFER, "accuracy", "FGSM images of L2"),
         (grid[0, 2], PGD, "accuracy", "PGD"),
         (grid[1, 0], FGSM, "entropy_when_wrong", "FGSM"),
@@ -79,23 +84,17 @@ def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
         axes.set_title(heading, loc="left", weight="bold", size=11)
     legend(figure)
     caption = (
-        "An image whose gradient is exactly zero can't be moved by these attacks: it flatters the curves. "
-        "Images made on L2 need no gradient of the model that is shown them, and PGD takes "
-        f"{_steps(book, study)} smaller steps from a start drawn at random."
+        "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
+        "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
+        f"gradient of the model that is shown them. PGD takes {_steps(book, study)} smaller steps from a "
+        "start drawn at random. Where few images are wrong, at a small epsilon, so few are in the mean."
     )
     rows = [
         {"attack": part, **row}
         for part in (FGSM, TRANSFER, PGD)
-        for row in curve_rows(book, study, COMPARED, part, _lists)
+        for row in curve_rows(book, study, COMPARED, part, lambda numbers: dict(numbers["curve"]))
     ]
     return Drawn(name, title, caption, figure, rows)
-
-
-def _lists(numbers: Any) -> Row:
-    curve = dict(numbers["curve"])
-    if "without_gradient" in numbers:
-        curve["without_gradient"] = [numbers["without_gradient"]] * len(curve["epsilon"])
-    return curve
 
 
 def _draw(axes: Any, book: Book, study: str, part: str, measure: str, shown: Sequence[str]) -> None:
@@ -108,24 +107,6 @@ def _draw(axes: Any, book: Book, study: str, part: str, measure: str, shown: Seq
     draw_curves(axes, shown, curves, markers=1)
     axes.set(xlabel="epsilon", ylabel=AXES[measure], ylim=(-2, 102))
     axes.set_xlim(left=0)
-
-
-def _draw_without_gradient(axes: Any, book: Book, study: str) -> None:
-    shown = [name for name in COMPARED if book.mean(study, name, FGSM, "without_gradient") is not None]
-    shares = [100 * (book.mean(study, name, FGSM, "without_gradient") or 0.0) for name in shown]
-    bars = axes.barh(
-        [label(name) for name in shown],
-        shares,
-        color=[PALETTE[LOOKS[name][0]] for name in shown],
-        height=0.65,
-    )
-    axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.invert_yaxis()
-    axes.margins(x=0.2)
-    axes.set_xlim(left=0, right=max(1.0, 1.25 * max(shares)))
-    axes.set_xlabel("images, %")
-    axes.set_title("gradient exactly zero", loc="left", weight="bold", size=11)
-    axes.grid(axis="y", visible=False)
 
 
 def _settings(book: Book, study: str, part: str) -> Any:
@@ -142,18 +123,21 @@ def _steps(book: Book, study: str) -> str:
 
 
 def table(book: Book, study: str) -> list[tuple[str, ...]]:
-    """For each method: images without gradient, samples drawn, means over epsilon."""
+    """For each method: samples drawn, images without gradient, means over the epsilons of all attacks."""
     rows = []
     for variant in COMPARED:
         settings = [each.parts[FGSM]["settings"] for each in book.of(study, variant) if FGSM in each.parts]
         samples = settings[0]["method"].get("samples") if settings else None
-        share = book.mean(study, variant, FGSM, "without_gradient")
+        shared = shared_epsilons(book, study)
         rows.append(
             (
                 label(variant),
                 "-" if samples is None else str(samples),
-                percent(share),
-                *(percent(over_epsilons(book, study, variant, part, name)) for part, name in TABLE_COLUMNS),
+                percent(book.mean(study, variant, FGSM, "without_gradient")),
+                *(
+                    percent(over_epsilons(book, study, variant, part, measure, shared))
+                    for part, measure in TABLE_COLUMNS
+                ),
             )
         )
     return rows
@@ -166,25 +150,42 @@ TABLE_COLUMNS = (
     (TRANSFER, "entropy_when_wrong"),
     (PGD, "accuracy"),
     (PGD, "entropy_when_wrong"),
+    (PGD, "without_gradient"),
 )
+WORDS = {FGSM: "FGSM", TRANSFER: "from L2", PGD: "PGD"}
 HEADER = (
     "method",
     "samples",
     "zero gradient, %",
-    *(
-        f"{name}: {measure}, %"
-        for name in ("FGSM", "from L2", "PGD")
-        for measure in ("accuracy", "entropy when wrong")
-    ),
+    *(f"{WORDS[part]}: {NAMES[measure]}, %" for part, measure in TABLE_COLUMNS),
 )
 
 
-def over_epsilons(book: Book, study: str | None, variant: str, part: str, measure: str) -> float | None:
-    """The mean of a measure over all epsilons above zero and all seeds; None where there is none."""
-    points = [
-        value
-        for numbers in book.numbers(study, variant, part)
-        for epsilon, value in zip(numbers["curve"]["epsilon"], numbers["curve"][measure], strict=True)
-        if epsilon > 0 and value is not None
-    ]
-    return sum(points) / len(points) if points else None
+def shared_epsilons(book: Book, study: str) -> list[float]:
+    """Those above zero that both FGSM and PGD were made with: attacks are compared at the same strength."""
+    strong = _settings(book, study, PGD).get("epsilon", ())
+    return [epsilon for epsilon in _settings(book, study, FGSM)["epsilon"] if 0 < epsilon in strong]
+
+
+def over_epsilons(
+    book: Book,
+    study: str | None,
+    variant: str,
+    part: str,
+    measure: str,
+    epsilons: Sequence[float] | None = None,
+) -> float | None:
+    """The mean of a measure over these epsilons, by default all above zero, and all seeds; None for none.
+
+    A measure of the wrong counts each wrong image alike, however many there are at an epsilon.
+    """
+    pairs = []
+    for numbers in book.numbers(study, variant, part):
+        curve = numbers["curve"]
+        for place, epsilon in enumerate(curve["epsilon"]):
+            wanted = epsilon > 0 if epsilons is None else epsilon in epsilons
+            if wanted and curve[measure][place] is not None:
+                weight = 1 - curve["accuracy"][place] if measure == "entropy_when_wrong" else 1.0
+                pairs.append((weight, curve[measure][place]))
+    total = sum(weight for weight, _ in pairs)
+    return sum(weight * value for weight, value in pairs) / total if total else None

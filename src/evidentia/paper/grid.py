@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from evidentia.errors import InputError, MissingExtraError
-from evidentia.paper.engine import Told, missing, require_same, run_all, run_folder, run_one, trained
+from evidentia.paper.engine import Told, missing, require_ready, run_all, run_folder, run_one, trained
 from evidentia.paper.experiments import TRANSFER, Experiment
-from evidentia.paper.results import Result, new_result, read_result, result_path
+from evidentia.paper.results import Result, present_result, read_result, result_path
 from evidentia.training.checkpoint import write_bytes_safely
 
 PLACES = ("here", "ray")
@@ -40,11 +40,12 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, told: Told | Non
     except ImportError as error:
         raise MissingExtraError("cluster", "ray") from error
     told = told or Told()
-    require_same(experiments, folder)
+    require_ready(experiments, folder)
     if not ray.is_initialized():
         ray.init(log_to_driver=False, include_dashboard=False)
-    task = ray.remote(num_cpus=1, max_retries=RETRIES)(_remote)
     threads = torch.get_num_threads()
+    most = max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
+    task = ray.remote(num_cpus=min(threads, most), max_retries=RETRIES)(_remote)
     tasks: dict[Any, Experiment] = {}
     sources: dict[str, Any] = {}
     for experiment in _sources_first(experiments, folder):
@@ -55,26 +56,28 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, told: Told | Non
         )
         tasks[reference] = experiment
         sources[experiment.name] = reference
+    failures: list[Exception] = []
     while tasks:
         (done,), _ = ray.wait(list(tasks), num_returns=1)
         experiment = tasks.pop(done)
-        _keep(folder, experiment, ray.get(done))
-        told.say(f"{experiment.name}: done, {len(tasks)} left")
+        try:
+            _keep(folder, experiment, ray.get(done))
+            told.say(f"{experiment.name}: done, {len(tasks)} left")
+        except Exception as error:  # noqa: BLE001 - it ends the run, but not before the others' results are kept
+            told.say(f"{experiment.name}: failed, {len(tasks)} left")
+            failures.append(error)
+    if failures:
+        raise failures[0]
     return [read_result(result_path(folder, experiment)) for experiment in experiments]
 
 
 def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
     """Those with something missing, and before them the trainings that attacks are transferred from."""
-    left = {each.name: each for each in experiments if missing(each, _present(folder, each))}
+    left = {each.name: each for each in experiments if missing(each, present_result(folder, each))}
     first: dict[str, Experiment] = {}
     for source in [each.source for each in left.values() if TRANSFER in each.parts]:
         first.setdefault(source.name, left.pop(source.name, source))
     return [*first.values(), *left.values()]
-
-
-def _present(folder: Path, experiment: Experiment) -> Result:
-    path = result_path(folder, experiment)
-    return read_result(path) if path.exists() else new_result(experiment)
 
 
 def _kept(folder: Path, experiment: Experiment) -> Files:

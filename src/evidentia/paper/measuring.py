@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
@@ -26,53 +26,48 @@ from evidentia.evaluation import (
     rotate,
     summary,
 )
-from evidentia.evaluation.attacks import WHITE, fgsm, loss_gradient, pgd, probabilities_of, without_gradient
+from evidentia.evaluation.attacks import (
+    WHITE,
+    Probabilities,
+    fgsm,
+    loss_gradient,
+    pgd,
+    probabilities_of,
+    without_gradient,
+)
 from evidentia.evaluation.calibration import right_answers
 from evidentia.model import TrainedModel
-from evidentia.paper.experiments import FGSM, KNOWN, PGD, ROTATION, STRANGERS, TRANSFER, Experiment
+from evidentia.paper.experiments import (
+    FGSM,
+    KNOWN,
+    PGD,
+    ROTATION,
+    STRANGERS,
+    TRANSFER,
+    Experiment,
+    Measuring,
+)
 
 Numbers = dict[str, Any]
 
 ANGLES = tuple(range(0, 181, 10))
 POINTS = 101
 DRAW = 0  # the seed of every subset: all networks are asked about the same images
+NEW_DRAWS = 1_000_000  # seeds of answers under attack from here on: an attack does not know their draws
+ATTACKING = 2  # to be raised when the same settings come to give other numbers under attack
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """The images of a study: to test with, of strangers, to attack, and a 1 turned by each of the angles."""
-
-    known: Dataset
-    strangers: Dataset
-    attacked: Dataset
-    rotated: Tensor | None
+@lru_cache(maxsize=3)
+def images_of(data: str, count: int | None = None) -> Dataset:
+    """The test images that all experiments of a study are asked about; loaded once for all."""
+    return at_most(load(data, "test"), count)
 
 
 @lru_cache(maxsize=1)
-def asked(
-    data: str, strangers: str, known: int | None, unknown: int | None, attacked: int, turned: bool
-) -> Asked:
-    """Loaded once for all experiments of a study."""
-    test = load(data, "test")
-    return Asked(
-        at_most(test, known),
-        at_most(load(strangers, "test"), unknown),
-        at_most(test, attacked),
-        rotate(narrowest(test.images[test.labels == test.classes.index("1")]), ANGLES) if turned else None,
-    )
-
-
-def asked_of(experiment: Experiment) -> Asked:
-    """What an experiment's network is asked."""
-    study, measuring = experiment.study, experiment.study.measuring
-    return asked(
-        study.data,
-        study.strangers,
-        measuring.known,
-        measuring.strangers,
-        measuring.attacked,
-        measuring.rotation,
-    )
+def turned_one(data: str) -> Tensor:
+    """The narrowest 1 of the test images, turned by each of the angles, (A, C, H, W)."""
+    test = images_of(data)
+    return rotate(narrowest(test.images[test.labels == test.classes.index("1")]), ANGLES)
 
 
 def at_most(data: Dataset, count: int | None) -> Dataset:
@@ -92,7 +87,9 @@ def part_settings(part: str, experiment: Experiment) -> dict[str, Any]:
     if part == ROTATION:
         return {"angles": ANGLES, "method": dict(changes.measured)}
     settings = {
+        "version": ATTACKING,
         "images": measuring.attacked,
+        "batch": measuring.batch,
         "method": {**changes.measured, **changes.attacked},
         "epsilon": measuring.pgd if part == PGD else measuring.fgsm,
     }
@@ -105,20 +102,22 @@ def part_settings(part: str, experiment: Experiment) -> dict[str, Any]:
 
 def measure(part: str, experiment: Experiment, model: TrainedModel, source: TrainedModel | None) -> Numbers:
     """The numbers of a part. source: the model whose adversarial images are shown, for transferred ones."""
-    changes, images = experiment.changes, asked_of(experiment)
+    study, changes, seed = experiment.study, experiment.changes, experiment.seed
     if part in (FGSM, PGD, TRANSFER):
-        settings = {**changes.measured, **changes.attacked}
-        return attack_numbers(part, experiment, measured_with(model, settings), images.attacked, source)
-    model, seed = measured_with(model, changes.measured), experiment.seed
+        model = measured_with(model, {**changes.measured, **changes.attacked})
+        images = images_of(study.data, study.measuring.attacked)
+        return attack_numbers(part, experiment, model, images, source)
+    model = measured_with(model, changes.measured)
     if part == ROTATION:
-        assert images.rotated is not None
-        return rotation_numbers(model, images.rotated, seed)
-    known = predicted(model, images.known.images, seed)
+        return rotation_numbers(model, turned_one(study.data), seed)
+    if part not in (KNOWN, STRANGERS):
+        raise InputError(f"there is no part {part!r}")
+    images = images_of(study.data, study.measuring.known)
+    known = predicted(model, images.images, seed)
     if part == KNOWN:
-        return known_numbers(known, model.labels_of(images.known))
-    if part == STRANGERS:
-        return stranger_numbers(known, predicted(model, images.strangers.images, seed))
-    raise InputError(f"there is no part {part!r}")
+        return known_numbers(known, model.labels_of(images))
+    strangers = images_of(study.strangers, study.measuring.strangers)
+    return stranger_numbers(known, predicted(model, strangers.images, seed))
 
 
 def measured_with(model: TrainedModel, settings: Mapping[str, Any]) -> TrainedModel:
@@ -203,53 +202,61 @@ def strip(images: Tensor) -> str:
 def attack_numbers(
     part: str, experiment: Experiment, model: TrainedModel, data: Dataset, source: TrainedModel | None
 ) -> Numbers:
-    """Accuracy and entropy on adversarial images for each epsilon, and how many have no gradient."""
+    """Accuracy and entropy on adversarial images for each epsilon.
+
+    without_gradient: the share of images whose gradient is exactly zero; of PGD for each epsilon, where its
+    last step has left them.
+    """
     measuring, seed, labels = experiment.study.measuring, experiment.seed, model.labels_of(data)
     images, batch = data.images.float() / WHITE, measuring.batch
-    if part == PGD:
-        moved = pgd_images(model, images, labels, measuring.pgd, measuring.steps, batch, seed)
-        return {"curve": attack_curve(model, measuring.pgd, moved, labels, seed)}
-    attacked = model if part == FGSM else source
+    attacked = source if part == TRANSFER else model
     if attacked is None:
         raise InputError("transferred attacks need the model that they come from")
     probabilities = probabilities_of(attacked, seed)
-    parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
-    gradient = torch.cat([loss_gradient(probabilities, *pair) for pair in parts])
-    curve = attack_curve(model, measuring.fgsm, lambda epsilon: fgsm(images, gradient, epsilon), labels, seed)
-    return {"curve": curve, "without_gradient": without_gradient(gradient).double().mean()}
+
+    def gradient(images: Tensor) -> Tensor:
+        parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
+        return torch.cat([loss_gradient(probabilities, *pair) for pair in parts])
+
+    def stuck(gradient: Tensor) -> float:
+        return float(without_gradient(gradient).double().mean())
+
+    if part == PGD:
+        moved = pgd_images(probabilities, images, labels, measuring, seed)
+        curve = attack_curve(model, moved, labels, seed)
+        return {"curve": {**curve, "without_gradient": [stuck(gradient(each)) for each in moved.values()]}}
+    direction = gradient(images)
+    moved = {epsilon: fgsm(images, direction, epsilon) for epsilon in measuring.fgsm}
+    curve = attack_curve(model, moved, labels, seed)
+    return {"curve": curve} | ({"without_gradient": stuck(direction)} if part == FGSM else {})
 
 
 def pgd_images(
-    model: TrainedModel,
-    images: Tensor,
-    labels: Tensor,
-    epsilons: tuple[float, ...],
-    steps: int,
-    batch: int,
-    seed: int,
-) -> Callable[[float], Tensor]:
-    """A function from epsilon to the images as PGD moves them, from a start of its own for each epsilon."""
-    probabilities = probabilities_of(model, seed)
+    probabilities: Probabilities, images: Tensor, labels: Tensor, measuring: Measuring, seed: int
+) -> dict[float, Tensor]:
+    """For each epsilon the images as PGD moves them, from a start of its own."""
 
-    def moved(epsilon: float) -> Tensor:
-        start = torch.Generator().manual_seed(seed * len(epsilons) + epsilons.index(epsilon))
-        parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
-        return torch.cat([pgd(probabilities, *pair, epsilon, steps, start) for pair in parts])
+    def moved(epsilon: float, start: torch.Generator) -> Tensor:
+        parts = zip(torch.split(images, measuring.batch), torch.split(labels, measuring.batch), strict=True)
+        return torch.cat([pgd(probabilities, *pair, epsilon, measuring.steps, start) for pair in parts])
 
-    return moved
+    first = seed * len(measuring.pgd)
+    return {
+        epsilon: moved(epsilon, torch.Generator().manual_seed(first + place))
+        for place, epsilon in enumerate(measuring.pgd)
+    }
 
 
 def attack_curve(
-    model: TrainedModel,
-    epsilons: tuple[float, ...],
-    moved: Callable[[float], Tensor],
-    labels: Tensor,
-    seed: int,
+    model: TrainedModel, moved: Mapping[float, Tensor], labels: Tensor, seed: int
 ) -> dict[str, list[float | None]]:
-    """Of each epsilon: accuracy (u = 1 is wrong, and by arg-max) and entropy, of all and of the wrong."""
+    """Of each epsilon: accuracy (u = 1 is wrong, and by arg-max) and entropy, of all and of the wrong.
+
+    A method that draws answers with other draws than those that its attacker has seen.
+    """
     rows = []
-    for epsilon in epsilons:
-        prediction = predicted(model, moved(epsilon) * WHITE, seed)
+    for epsilon, images in moved.items():
+        prediction = predicted(model, images * WHITE, NEW_DRAWS + seed)
         entropy = prediction.entropy(normalized=True).double()
         wrong = ~right_answers(prediction, labels)
         rows.append(

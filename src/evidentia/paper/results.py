@@ -1,7 +1,8 @@
 """Results: one JSON file for each experiment, written part by part.
 
 A file holds what was trained, the numbers of each part with the settings they were measured with, and,
-apart from these, `made`: versions, hardware and times. All but `made` is the same in every run.
+apart from these, `made`: versions, hardware and times of the training and, where they differ, of the parts
+measured elsewhere. All but `made` is the same in every run.
 """
 
 from __future__ import annotations
@@ -50,9 +51,16 @@ class Result:
 
     def with_part(self, name: str, settings: Mapping[str, Any], numbers: Any, seconds: float) -> Result:
         """The same with a part more, measured here and now in so many seconds."""
-        times = {**self.made.get("seconds", {}), name: round(seconds, 2)}
+        here = surroundings()
+        made = {**here, **self.made}  # where it was trained
+        made["seconds"] = {**made.get("seconds", {}), name: round(seconds, 2)}
+        elsewhere = {part: at for part, at in made.pop("elsewhere", {}).items() if part != name}
+        if any(made[key] != here[key] for key in here):
+            elsewhere[name] = here
+        if elsewhere:
+            made["elsewhere"] = elsewhere
         parts = {**self.parts, name: {"settings": plain(settings), "numbers": plain(numbers)}}
-        return replace(self, parts=parts, made={**surroundings(), "seconds": times})
+        return replace(self, parts=parts, made=made)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -70,6 +78,12 @@ class Result:
 def result_path(folder: Path, experiment: Experiment) -> Path:
     """Where an experiment's result is."""
     return folder / "results" / f"{experiment.name}.json"
+
+
+def present_result(folder: Path, experiment: Experiment) -> Result:
+    """As far as it has come: what is there, or a new one."""
+    path = result_path(folder, experiment)
+    return read_result(path) if path.exists() else new_result(experiment)
 
 
 def write_result(path: Path, result: Result) -> None:
