@@ -1,4 +1,7 @@
-"""Run experiments on a Ray cluster of two nodes and kill one of them: python two_nodes.py FOLDER."""
+"""Run experiments on a Ray cluster of two nodes and kill one of them: two_nodes.py FOLDER [PRESET].
+
+Without a preset, some of the paper in small.
+"""
 
 import json
 import sys
@@ -10,6 +13,8 @@ from pathlib import Path
 
 from tests.paper.small import DIGITS
 
+from evidentia.paper.experiments import plan
+
 PARTS = ("known", "fgsm", "transfer")
 
 
@@ -19,7 +24,7 @@ def experiments():
     return [replace(each, parts=tuple(part for part in PARTS if part in each.parts)) for each in chosen]
 
 
-def main(folder):
+def main(folder, chosen):
     """Print how many nodes were left, how many models were done when one was killed, and the results."""
     import ray
     from ray.cluster_utils import Cluster
@@ -36,15 +41,15 @@ def main(folder):
     killed = []
 
     def kill():
-        """As soon as two trainings are under way, one of them must be on the other node."""
-        while len(list(folder.glob("checkpoints/*/*/lock"))) < 2:
+        """When trainings are under way and no processor is free, one of them is on the other node."""
+        while not list(folder.glob("checkpoints/*/*/lock")) or ray.available_resources().get("CPU"):
             time.sleep(0.02)
         killed.append(len(list(folder.glob("checkpoints/*/*/model.safetensors"))))
         cluster.remove_node(other, allow_graceful=False)
 
     watcher = threading.Thread(target=kill)
     watcher.start()
-    results = run_on_ray(experiments(), folder)
+    results = run_on_ray(chosen, folder)
     watcher.join(timeout=60)
     alive, until = 2, time.monotonic() + 60
     while alive != 1 and time.monotonic() < until:  # the head takes its time to notice
@@ -57,4 +62,4 @@ def main(folder):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), plan(sys.argv[2]) if len(sys.argv) > 2 else experiments())
