@@ -15,41 +15,40 @@ import time
 from pathlib import Path
 
 MOST_MINUTES = 10
-COMMANDS = {
-    "here": ("-m", "evidentia", "reproduce", "--preset", "quick", "--out"),
-    "again": ("-m", "evidentia", "reproduce", "--preset", "quick", "--out"),
-    "ray": ("-m", "tests.paper.two_nodes"),
-}
+QUICK = (str(Path(sys.executable).with_name("evidentia")), "reproduce", "--preset", "quick", "--out", "{}")
+RAY = (sys.executable, "-m", "tests.paper.two_nodes", "{}", "quick")
+RUNS = {"here": QUICK, "again": QUICK, "ray": RAY}
 
 
-def run(name: str, folder: Path) -> float:
+def run(command: tuple[str, ...], folder: Path) -> float:
     """Minutes that a run took."""
-    arguments = [sys.executable, *COMMANDS[name], str(folder), *(["quick"] if name == "ray" else [])]
     start = time.perf_counter()
+    arguments = [word.format(folder) for word in command]
     subprocess.run(arguments, check=True, env={"RAY_DEDUP_LOGS": "0", **os.environ})
     return (time.perf_counter() - start) / 60
 
 
 def numbers(folder: Path) -> dict[str, object]:
     """Every result, by its name, without when and where it was made."""
-    found = {
-        path.stem: json.loads(path.read_text()) for path in sorted((folder / "results").glob("*/*.json"))
-    }
-    return {name: {key: each[key] for key in each if key != "made"} for name, each in found.items()}
+    found = {}
+    for path in sorted((folder / "results").glob("*/*.json")):
+        result = json.loads(path.read_text())
+        found[f"{path.parent.name}/{path.stem}"] = {key: result[key] for key in result if key != "made"}
+    return found
 
 
 def main() -> None:
     """Run, compare, print; end with 1 where a promise is missed."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
-    minutes = {name: run(name, folder / name) for name in COMMANDS}
-    results = {name: numbers(folder / name) for name in COMMANDS}
-    print(f"quick: {minutes['here']:.1f} minutes   (at most {MOST_MINUTES})")
+    minutes = {name: run(command, folder / name) for name, command in RUNS.items()}
+    results = {name: numbers(folder / name) for name in RUNS}
+    print(
+        f"quick: {len(results['here'])} results in {minutes['here']:.1f} minutes   (at most {MOST_MINUTES})"
+    )
     alike = {name: results[name] == results["here"] for name in ("again", "ray")}
     for name, same in alike.items():
-        count = len(results[name])
-        print(
-            f"{name}: {count} results in {minutes[name]:.1f} minutes, {'the same' if same else 'OTHER'} numbers"
-        )
+        words = "the same numbers" if same else "OTHER NUMBERS"
+        print(f"{name}: {len(results[name])} results in {minutes[name]:.1f} minutes, {words}")
     sys.exit(not (minutes["here"] <= MOST_MINUTES and all(alike.values())))
 
 
