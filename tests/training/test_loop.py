@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 import evidentia as ev
 from evidentia.errors import TrainingError
@@ -18,7 +19,7 @@ from evidentia.methods import EDL, L2, Ensemble
 from evidentia.nets import LeNetSpec, MLPSpec, Standardize
 from evidentia.training import Run, Samples, TrainingSettings, fit
 from evidentia.training.augment import draw_moves, moved
-from evidentia.training.loop import member_seed, rate_at, split_evenly
+from evidentia.training.loop import member_seed, rate_at, split_evenly, sweep
 from evidentia.training.runtime import make_fabric, native_bfloat16, require_device
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
@@ -360,6 +361,29 @@ def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
         assert least <= epochs_done(killed) < 12
     with start(killed) as process:
         assert process.stdout.read() == expected
+
+
+def test_specks_are_swept_away():
+    """Denormal weights slow a CPU down a hundredfold, and a weight penalty makes them."""
+    weight = nn.Parameter(torch.tensor([[1.0, -1e-35, 1e-40], [1e-20, 0.0, -2.0]]))
+    optimizer = torch.optim.Adam([weight])
+    optimizer.state[weight] = {"step": torch.tensor(3.0), "exp_avg": torch.tensor([1e-39, 1e-3])}
+    sweep(optimizer)
+    assert weight.tolist() == torch.tensor([[1.0, 0.0, 0.0], [1e-20, 0.0, -2.0]]).tolist()
+    assert optimizer.state[weight]["exp_avg"].tolist() == torch.tensor([0.0, 1e-3]).tolist()
+    assert optimizer.state[weight]["step"] == 3
+
+
+def test_a_training_leaves_no_denormal_weights():
+    """Of a feature that is always zero, weights get no gradient: nothing but the sweep can change them."""
+    samples = blobs()
+    samples.inputs[:, 0] = 0
+    module = EDL().build(MLPSpec(samples.inputs.shape[1], 3))
+    with torch.no_grad():
+        module[0].weight[:, 0] = 1e-40
+    fit(EDL(), module, Standardize.fit(samples.inputs), samples, TrainingSettings(epochs=1))
+    assert module[0].weight[:, 0].count_nonzero() == 0
+    assert module[0].weight[:, 1:].count_nonzero() > 0
 
 
 TWO_PROCESSES = """

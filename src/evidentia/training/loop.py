@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 TINY = 1e-300
+SPECK, SWEEP_STEPS = 1e-30, 20
 MEMBER_SEED_STEP = 10_007  # members of an ensemble are trained with seeds this far apart
 
 
@@ -193,6 +194,8 @@ class Loop:
             batch = self._prepared(share.samples)._replace(span=span)
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             self._step(loss * share.scale, epoch)
+            if step % SWEEP_STEPS == 0:
+                sweep(self.optimizer)
             totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
@@ -245,6 +248,19 @@ class Loop:
         inputs = as_input(self.fabric.to_device(samples.inputs), self.standardize)
         weights = None if samples.weights is None else self.fabric.to_device(samples.weights)
         return Batch(inputs, self.fabric.to_device(samples.labels), weights)
+
+
+@torch.no_grad()
+def sweep(optimizer: torch.optim.Optimizer) -> None:
+    """Set specks among the weights and their moments to zero.
+
+    Under a weight penalty what is not used shrinks for ever. Specks change no output, but once they are
+    denormal a CPU multiplies them a hundred times slower, in training and in every prediction after it.
+    """
+    moments = [value for state in optimizer.state.values() for value in state.values()]
+    for values in (*(each for group in optimizer.param_groups for each in group["params"]), *moments):
+        if isinstance(values, Tensor) and values.ndim:
+            values.copy_(nn.functional.hardshrink(values, SPECK))
 
 
 class Share(NamedTuple):
