@@ -194,7 +194,7 @@ class Loop:
             batch = self._prepared(share.samples)._replace(span=span)
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             self._step(loss * share.scale, epoch)
-            if step % SWEEP_STEPS == 0:
+            if step % SWEEP_STEPS == 0 or step == len(batches) - 1:
                 sweep(self.optimizer)
             totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(fabric)
