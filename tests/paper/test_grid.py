@@ -54,7 +54,7 @@ class Ray:
     """Ray's calls, in this process: tasks give what is in a folder, and that of one experiment fails."""
 
     def __init__(self, folder, failing):
-        self.folder, self.failing = folder, failing
+        self.folder, self.failing, self.tasks = folder, failing, {}
 
     def is_initialized(self):
         return True
@@ -66,16 +66,19 @@ class Ray:
         return lambda function: self
 
     def options(self, name):
-        return SimpleNamespace(remote=lambda *given: (name, given))
+        def remote(experiment, *_):
+            self.tasks[name] = experiment
+            return name
+
+        return SimpleNamespace(remote=remote)
 
     def wait(self, tasks, num_returns):
         return tasks[:num_returns], tasks[num_returns:]
 
     def get(self, task):
-        name, (experiment, *_) = task
-        if name == self.failing:
-            raise TrainingError(f"{name} went wrong")
-        return grid._kept(self.folder, experiment)
+        if task == self.failing:
+            raise TrainingError(f"{task} went wrong")
+        return grid._kept(self.folder, self.tasks[task])
 
 
 def test_one_failure_does_not_lose_the_results_of_the_others(folder, tmp_path, monkeypatch):
