@@ -279,7 +279,7 @@ def test_stability_needs_as_many_seeds_of_each_loss_and_three():
     uneven = [*seeds_of_losses(spreads, 3), result("edl", seed=3, **accuracy(0.9))]
     found = verdict(claims._less_stable, uneven, "")
     assert found.mark == MISSING
-    assert found.found == "seeds: EDL 4, EDL, equation 4 3, EDL, equation 3 3"
+    assert found.found == "seeds: squared error (5) 4, cross-entropy (4) 3, type II (3) 3"
 
 
 def test_a_stand_in_is_named_where_it_was_measured():

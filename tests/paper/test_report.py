@@ -120,8 +120,8 @@ def test_the_quick_run_is_not_taken_for_the_paper(written):
         text = (written / name).read_text(encoding="utf-8")
         assert "This is the quick run, not the paper" in text
         assert "digits for MNIST, letters for notMNIST" in text
-    assert "Measured on digits and letters." in text
-    assert "Measured on MNIST" not in text
+    assert "Data: digits and letters." in text
+    assert "Data: MNIST" not in text
 
 
 def test_settings_and_hardware_are_said(made, book):

@@ -73,7 +73,7 @@ def _measured_on(book: Book, claim: Claim) -> str:
     """The data in words: in the quick run these are not the paper's."""
     study = book.study(claim.role)
     if study is None:
-        return f"nothing: this run has no stand-in for {TITLES[claim.role]}"
+        return f"none, this run has no stand-in for {TITLES[claim.role]}"
     return f"{TITLES[study]} and {STRANGERS_OF[study]}" if claim.shown_in == "figure3" else TITLES[study]
 
 
@@ -301,7 +301,8 @@ def _less_stable(book: Book, _: str) -> Verdict | None:
     seeds = {name: book.values(book.study(MNIST), name, KNOWN, "scores", "accuracy") for name in LOSSES}
     counts = {name: len(values) for name, values in seeds.items()}
     if len(set(counts.values())) > 1 or min(counts.values()) < ENOUGH_SEEDS:
-        return Verdict(MISSING, f"seeds: {_said(counts, 1.0, 0)}") if any(counts.values()) else None
+        found = ", ".join(f"{LOSSES[name]} {count}" for name, count in counts.items())
+        return Verdict(MISSING, f"seeds: {found}") if any(counts.values()) else None
     values = {name: statistics.stdev(each) for name, each in seeds.items()}
     usual = values.pop("edl")
     higher = sum(usual < value >= 2 * usual - ROUNDING for value in values.values())
