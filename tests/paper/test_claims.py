@@ -105,7 +105,13 @@ def test_the_turning_one_by_softmax(sideways, mark):
 
 @pytest.mark.parametrize(
     ("uncertainty", "mark"),
-    [((0.2, 0.9, 0.2), REPRODUCED), ((0.3, 0.7, 0.2), PARTLY), ((0.4, 0.7, 0.2), NOT)],
+    [
+        ((0.3, 0.8, 0.2), REPRODUCED),
+        ((0.3, 0.79, 0.2), PARTLY),
+        ((0.3, 0.5, 0.2), PARTLY),
+        ((0.01, 0.49, 0.2), NOT),
+        ((0.31, 0.9, 0.2), NOT),
+    ],
 )
 def test_the_turning_one_by_edl(uncertainty, mark):
     results = [result("edl", **rotation([(0.9, 0.1)] * 3, uncertainty))]
@@ -113,14 +119,30 @@ def test_the_turning_one_by_edl(uncertainty, mark):
 
 
 @pytest.mark.parametrize(
-    ("curve", "mark"), [((1.0, 0.99), REPRODUCED), ((0.995, 0.99), PARTLY), ((0.99, 0.99), NOT)]
+    ("check", "study", "kept", "whole", "mark"),
+    [
+        (claims._threshold_to_one, "mnist", 0.9995, 0.99, REPRODUCED),
+        (claims._threshold_to_one, "mnist", 0.9994, 0.99, PARTLY),
+        (claims._threshold_to_one, "mnist", 0.995, 0.99, PARTLY),
+        (claims._threshold_to_one, "mnist", 0.9949, 0.99, NOT),
+        (claims._threshold_gains, "cifar5", 0.9, 0.8, REPRODUCED),
+        (claims._threshold_gains, "cifar5", 0.899, 0.8, PARTLY),
+        (claims._threshold_gains, "cifar5", 0.85, 0.8, PARTLY),
+        (claims._threshold_gains, "cifar5", 0.849, 0.8, NOT),
+    ],
 )
-def test_accuracy_of_the_more_certain_half(curve, mark):
-    half, whole = curve
-    threshold = {"accuracy": [None, 0.5, half, whole], "coverage": [0.0, 0.4, 0.5, 1.0]}
-    found = verdict(claims._threshold_to_one, [result("edl", **accuracy(whole, threshold=threshold))])
+def test_accuracy_of_the_most_certain(check, study, kept, whole, mark):
+    threshold = {"accuracy": [None, 0.5, kept, whole], "coverage": [0.0, 0.4, 0.5, 1.0]}
+    found = verdict(check, [result("edl", study, **accuracy(whole, threshold=threshold))])
     assert found.mark == mark
-    assert f"{100 * half:.2f}% on the more certain half" in found.found
+    assert found.found == f"{100 * kept:.2f}% on the most certain 50%, {100 * whole:.2f}% on all"
+
+
+def test_the_share_kept_is_the_real_one():
+    curves = [{"accuracy": [1.0, 0.99], "coverage": [share, 1.0]} for share in (0.86, 0.88)]
+    results = [result("edl", seed=n, **accuracy(0.99, threshold=curve)) for n, curve in enumerate(curves)]
+    found = verdict(claims._threshold_to_one, results).found
+    assert found == "100.00% on the most certain 87%, 99.00% on all"
 
 
 def strangers(**scores):
@@ -138,7 +160,7 @@ def test_entropy_on_notmnist(ours, other, mark):
 
 
 @pytest.mark.parametrize(
-    ("ours", "mnfg", "mark"), [(0.75, 0.6, REPRODUCED), (0.75, 0.8, PARTLY), (0.35, 0.8, NOT)]
+    ("ours", "mnfg", "mark"), [(0.75, 0.7, REPRODUCED), (0.75, 0.701, PARTLY), (0.75, 0.75, NOT)]
 )
 def test_entropy_on_unseen_classes(ours, mnfg, mark):
     values = filled({"edl": ours, "mnfg": mnfg, "l2": 0.4}, 0.3)
@@ -175,11 +197,16 @@ def test_dropout_withstands(values, mark):
 
 
 @pytest.mark.parametrize(
-    ("dropout", "edl", "mark"), [(0.3, 0.9, REPRODUCED), (0.3, 0.2, PARTLY), (0.9, 0.8, NOT)]
+    ("dropout", "edl", "mark"),
+    [(0.3, 0.9, REPRODUCED), (0.3, 0.2, PARTLY), (0.6, 0.9, PARTLY), (0.9, 0.8, NOT)],
 )
 def test_dropout_is_overconfident(dropout, edl, mark):
-    results = [attack("fgsm", 0.5, dropout, variant="dropout"), attack("fgsm", 0.5, edl)]
-    assert verdict(claims._dropout_is_overconfident, results, "").mark == mark
+    check, doubts = claims._dropout_is_overconfident, {"dropout": dropout, "edl": edl, "edl-paper": 0.95}
+    results = [attack("fgsm", 0.5, doubt, variant=name) for name, doubt in doubts.items()]
+    assert verdict(check, results, "").mark == mark
+    without = verdict(check, results[:2], "")
+    assert without.mark == (NOT if mark == NOT else MISSING)
+    assert "not measured: EDL, as in the paper" in without.found
 
 
 @pytest.mark.parametrize(
@@ -219,12 +246,51 @@ def test_excessive_belief(log, digamma, mark):
     assert verdict(claims._excessive_belief, results, "").mark == mark
 
 
-def test_stability_needs_seeds():
-    spreads = {"edl": 0.001, "edl-type2": 0.002, "edl-cross-entropy": 0.003}
-    results = [
+def seeds_of_losses(spreads, seeds):
+    return [
         result(name, seed=seed, **accuracy(0.9 + seed * step))
         for name, step in spreads.items()
-        for seed in (0, 1)
+        for seed in range(seeds)
     ]
-    assert verdict(claims._less_stable, results, "").mark == REPRODUCED
-    assert verdict(claims._less_stable, [each for each in results if each.seed == 0], "") is None
+
+
+@pytest.mark.parametrize(
+    ("log", "digamma", "mark"),
+    [
+        (0.002, 0.002, REPRODUCED),
+        (0.0019, 0.002, PARTLY),
+        (0.002, 0.0019, PARTLY),
+        (0.0019, 0.0019, NOT),
+    ],
+)
+def test_stability(log, digamma, mark):
+    spreads = {"edl": 0.001, "edl-type2": log, "edl-cross-entropy": digamma}
+    assert verdict(claims._less_stable, seeds_of_losses(spreads, 3), "").mark == mark
+
+
+def test_losses_without_any_spread_are_as_stable_as_each_other():
+    still = dict.fromkeys(("edl", "edl-type2", "edl-cross-entropy"), 0.0)
+    assert verdict(claims._less_stable, seeds_of_losses(still, 3), "").mark == NOT
+
+
+def test_stability_needs_as_many_seeds_of_each_loss_and_three():
+    spreads = {"edl": 0.001, "edl-type2": 0.003, "edl-cross-entropy": 0.003}
+    assert verdict(claims._less_stable, seeds_of_losses(spreads, 2), "").mark == MISSING
+    uneven = [*seeds_of_losses(spreads, 3), result("edl", seed=3, **accuracy(0.9))]
+    found = verdict(claims._less_stable, uneven, "")
+    assert found.mark == MISSING
+    assert found.found == "seeds: squared error (5) 4, cross-entropy (4) 3, type II (3) 3"
+
+
+def test_a_stand_in_is_named_where_it_was_measured():
+    on = {
+        preset: {each.claim.says: each.on for each in check_all(Book(preset, []))}
+        for preset in ("quick", "paper")
+    }
+    says = "On notMNIST, EDL's uncertainty is significantly better than all others'"
+    assert on["quick"][says] == "digits and letters"
+    assert on["paper"][says] == "MNIST and notMNIST"
+    for preset, each in on.items():
+        for claim, data in each.items():
+            assert ("CIFAR" in claim) == ("CIFAR" in data)
+            assert "MNIST" not in data or preset == "paper"

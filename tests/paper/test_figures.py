@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evidentia.paper import deaths, drawing, figure1, figure2, figure3, figure45, losses, table1
-from evidentia.paper.book import Book, spread
+from evidentia.paper import calibration, deaths, drawing, figure1, figure2, figure3, figure45, losses, table1
+from evidentia.paper.book import Book, label, spread
 from evidentia.paper.experiments import COMPARED
 from evidentia.paper.figure45 import over_epsilons
+from evidentia.paper.results import Result
 
 EMPTY = Book("paper", [])
 
@@ -39,8 +40,18 @@ def test_figure1(book):
     assert "uncertainty" not in lines(tops[0])
     assert legend_names(drawn.figure)[0] == "1"
     assert len(drawn.rows) == 3 * 19
+    assert "narrowest 1" in drawn.caption
+    assert "; seed 0." in drawn.caption
     strips = drawn.figure.axes[3:]
     assert all(axes.images[0].get_array().shape == (28, 280) for axes in strips)
+
+
+def test_figure1_names_the_seeds_it_shows(book):
+    (drawn,) = figure1.draw(
+        Book("quick", [each for each in book.results if (each.variant, each.seed) != ("edl", 0)])
+    )
+    assert "seeds: L2 0, EDL 1, EDL, as in the paper 0." in drawn.caption
+    assert {(row["method"], row["seed"]) for row in drawn.rows} == {("l2", 0), ("edl", 1), ("edl-paper", 0)}
 
 
 def test_figure1_draws_the_one_and_what_is_probable():
@@ -59,6 +70,9 @@ def test_figure2(book):
     np.testing.assert_allclose(lines(above)["EDL"], np.mean(accuracy, axis=0))
     assert len(above.collections) == len(below.collections) == 1  # the shade of the one with two seeds
     assert len(drawn.rows) == 3 * 101
+    for axes in (above, below):
+        assert [line.get_marker() for line in axes.lines] == ["o", "*"]
+        assert axes.get_xlim()[1] > 1
 
 
 def test_figure3(book):
@@ -126,13 +140,44 @@ def test_losses(book):
     assert [row[0] for row in rows] == list(losses.LOSSES.values())
     values = book.values("digits", "edl-type2", "known", "scores", "accuracy")
     assert rows[2][1:3] == ("2", spread(values, 2))
+    assert [axes.get_xscale() for axes in drawn.figure.axes] == ["linear", "linear", "log", "linear"]
+    low, high = drawn.figure.axes[2].get_xlim()
+    evidence = [row["median total evidence"] for row in drawn.rows]
+    assert low < min(evidence) < max(evidence) < high
+    assert np.log10([low, high]) == pytest.approx(np.round(np.log10([low, high])))
 
 
-def test_deaths(book):
-    rows = deaths.table(book)
-    dead = deaths.dead(book, "edl-paper-bias-0")
-    assert rows[1][1:4] == ("1", str(int(dead[0] > 0)), str(dead[0]))
-    assert [row["seed"] for row in deaths.rows(book)] == [0, 0]
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([], "-"),
+        ([9_999.0], "9999"),
+        ([10_000.0], "1.0e4"),
+        ([2.1e9, 2.9e9], "2.5e9 ± 5.7e8"),
+        ([40.0, 60.0], "50 ± 14"),
+    ],
+)
+def test_large_numbers_are_short(values, text):
+    assert losses.shown(values, 0, 1.0) == text
+
+
+def died(seed, dead, accuracy):
+    numbers = {"scores": {"accuracy": accuracy}, "evidence": {"dead": dead}}
+    return Result("deaths", "edl-paper-bias-0", seed, {}, {"known": {"settings": {}, "numbers": numbers}})
+
+
+def test_deaths():
+    book = Book("paper", [died(0, [], 0.9), died(1, [3, 7], 0.7), died(2, [4], 0.8)])
+    nothing, some = deaths.table(book)
+    assert nothing == ("at 1", "-", "-", "-", "-")
+    assert some == ("as usual, near 0", "3", "2", "3", "80.0 ± 10.0")
+    assert [row["dead"] for row in deaths.rows(book)] == ["", "3 7", "4"]
+
+
+def test_deaths_are_counted_in_what_was_measured(book):
+    for row in deaths.table(book):
+        assert row[1] == "1"
+        assert int(row[2]) <= int(row[3]) <= 10 * int(row[2])
 
 
 def test_table1(book):
@@ -145,6 +190,20 @@ def test_table1(book):
     assert by_name["FFGU"][1:] == ("0", "-", "-", "99.1", "-", "-", "78")
     assert "digits, u = 1 is wrong" in header
     assert {row["method"] for row in table1.rows(book)} >= {"l2", "edl", "edl-type2"}
+
+
+def test_how_good_the_probabilities_are(book):
+    rows = {row[0]: row[1:] for row in calibration.table(book, "digits")}
+    assert list(rows) == [label(variant) for variant in COMPARED]
+    scores = book.numbers("digits", "dropout", "known")[0]["scores"]
+    assert rows["Dropout"] == (
+        f"{100 * scores['ece']:.2f}",
+        f"{scores['nll']:.4f}",
+        f"{scores['brier']:.4f}",
+        f"{100 * scores['aurc']:.3f}",
+    )
+    assert all("±" in cell for cell in rows["EDL"])  # two seeds
+    assert rows["MNFG"] == ("-",) * 4
 
 
 def test_the_published_numbers_are_those_of_the_paper():
@@ -185,6 +244,6 @@ def test_a_figure_is_written_three_times_and_the_same_each_time(book, tmp_path):
     assert float(row["coverage"]) == found
 
 
-def test_looks_differ_in_colour_and_marker():
-    looks = [drawing.LOOKS[name] for name in COMPARED]
-    assert len({colour for colour, _, _ in looks}) == len({marker for _, _, marker in looks}) == len(COMPARED)
+def test_looks_differ_in_colour_dashes_and_marker():
+    for values in zip(*(drawing.LOOKS[name] for name in COMPARED), strict=True):
+        assert len(set(values)) == len(COMPARED)

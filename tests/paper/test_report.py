@@ -7,7 +7,7 @@ from tests.paper.small import SMALL
 from evidentia.errors import DataError, InputError
 from evidentia.paper import report
 from evidentia.paper.book import Book
-from evidentia.paper.claims import CLAIMS
+from evidentia.paper.claims import CLAIMS, MARKS, NOT, PARTLY, REPRODUCED
 from evidentia.paper.experiments import PRESETS
 from evidentia.paper.results import write_result
 
@@ -90,15 +90,29 @@ def test_the_markdown_has_whole_tables(written):
     for place, line in enumerate(lines):
         if set(line) == {"|", "-"}:
             assert widths[place - 1] == widths[place] == widths[place + 1], lines[place - 1]
-    assert sum(set(line) == {"|", "-"} for line in lines) == 7
+    assert sum(set(line) == {"|", "-"} for line in lines) == 8
 
 
 def test_every_claim_is_shown_with_its_rule_and_numbers(written, made):
     text = (written / "report.md").read_text(encoding="utf-8")
     assert [each.claim for each in made.claims] == list(CLAIMS)
     for each in made.claims:
-        for verdict in each.verdicts.values():
-            assert f"| **{verdict.mark}** | {verdict.found} | {each.claim.rule} |" in text
+        assert text.count(f"| {each.claim.says}.<br>*Rule: {each.claim.rule}.* |") == 1
+        for subject, verdict in each.verdicts.items():
+            assert f"| {subject or 'all'} | **{verdict.mark}** | {verdict.found} |" in text
+
+
+def test_the_verdicts_are_counted_and_those_unlike_the_paper_listed(written, made):
+    marks = [verdict.mark for each in made.claims for verdict in each.verdicts.values()]
+    assert made.tally == {mark: marks.count(mark) for mark in MARKS}
+    assert sum(made.tally.values()) == len(marks)
+    text = (written / "report.md").read_text(encoding="utf-8")
+    assert f"{len(marks)} verdicts: {made.tally[REPRODUCED]} reproduced, " in text
+    head = text[: text.index("### All claims")]
+    for each in made.claims:
+        for subject, verdict in each.verdicts.items():
+            said = f"- {each.claim.says}. **{subject or 'Here'}, on {each.on}:** {verdict.found}."
+            assert (said in head) == (verdict.mark in (NOT, PARTLY))
 
 
 def test_the_quick_run_is_not_taken_for_the_paper(written):
@@ -106,6 +120,8 @@ def test_the_quick_run_is_not_taken_for_the_paper(written):
         text = (written / name).read_text(encoding="utf-8")
         assert "This is the quick run, not the paper" in text
         assert "digits for MNIST, letters for notMNIST" in text
+    assert "Data: digits and letters." in text
+    assert "Data: MNIST" not in text
 
 
 def test_settings_and_hardware_are_said(made, book):
@@ -113,7 +129,11 @@ def test_settings_and_hardware_are_said(made, book):
     assert ("digits", "L2", "0, 1") in [tuple(row[:3]) for row in rows]
     dropout = next(row for row in rows if row[1] == "Dropout")
     assert dropout[3:5] == ("2", "64")
-    assert "dropout 0.5" in dropout[6]
+    assert dropout[6] == "4 / 2"  # when measured, when attacked
+    assert "dropout 0.5" in dropout[7]
+    assert "samples" not in dropout[7]
+    assert next(row for row in rows if row[1] == "EDL")[6] == "-"
+    assert "do not compare" in made.tables["settings"].caption
     hardware = book.results[0].made["hardware"]
     assert f"{hardware['cores']} cores, {hardware['threads']} threads" in made.hardware[0]
 
@@ -130,11 +150,12 @@ def test_what_is_missing_is_shown_as_missing(book, tmp_path):
         write_result(path, type(each)(**{**vars(each), "parts": parts}))
     report.write_report(tmp_path, "quick")
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    said = re.search(r"\*\*Not measured yet:\*\* (.*?)\. Call", text, flags=re.DOTALL)[1]
+    said = re.search(r"\*\*Not measured yet:\*\* (.*?)\. These", text, flags=re.DOTALL)[1]
     assert "digits/edl-0" in said
     assert "digits/dropout-0" in said
     assert "digits/l2-0" not in said
     assert "**not measured**" in text
+    assert "`evidentia reproduce --preset quick --out DIR`, where DIR is the folder of this report" in text
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])

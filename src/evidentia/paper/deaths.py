@@ -13,16 +13,15 @@ HEADER = ("biases of the outputs start", "trainings", "with a dead class", "dead
 
 def table(book: Book) -> list[tuple[str, ...]]:
     """A line for each start of the output biases."""
-    return [
-        (
-            STARTS[variant],
-            str(len(dead(book, variant))),
-            str(sum(count > 0 for count in dead(book, variant))),
-            str(sum(dead(book, variant))),
-            spread(book.values(STUDY, variant, KNOWN, "scores", "accuracy")),
-        )
-        for variant in DEATHS
-    ]
+    return [(STARTS[variant], *_cells(book, variant)) for variant in DEATHS]
+
+
+def _cells(book: Book, variant: str) -> tuple[str, ...]:
+    counts = dead(book, variant)
+    if not counts:
+        return ("-",) * (len(HEADER) - 1)
+    accuracy = spread(book.values(STUDY, variant, KNOWN, "scores", "accuracy"))
+    return str(len(counts)), str(sum(count > 0 for count in counts)), str(sum(counts)), accuracy
 
 
 def dead(book: Book, variant: str) -> list[int]:

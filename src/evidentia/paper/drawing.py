@@ -28,16 +28,19 @@ LEGEND_ROW = 0.27
 Row = dict[str, Any]
 Curve = tuple[Sequence[float], Sequence[float | None]]
 
-# Colour, dashes and marker all differ: the lines are told apart in grey and with any colour vision.
-LOOKS: Mapping[str, tuple[str, str, str]] = {
+Dashes = str | tuple[float, tuple[float, ...]]
+
+# Colour, dashes and marker all differ between any two that are compared: the lines are told apart in grey
+# and with any colour vision.
+LOOKS: Mapping[str, tuple[str, Dashes, str]] = {
     "l2": ("vermillion", "--", "s"),
     "dropout": ("green", "-.", "^"),
-    "ensemble": ("purple", "--", "v"),
-    "ffgu": ("orange", "-.", "D"),
+    "ensemble": ("purple", (0, (8, 2)), "v"),
+    "ffgu": ("orange", (0, (5, 1.2, 1, 1.2, 1, 1.2)), "D"),
     "fflu": ("muted", ":", "P"),
-    "mnfg": ("sky", "--", "X"),
+    "mnfg": ("sky", (0, (2, 1)), "X"),
     "edl": ("blue", "-", "o"),
-    "edl-paper": ("ink", "-", "*"),
+    "edl-paper": ("ink", (0, (5, 1)), "*"),
     "edl-cross-entropy": ("green", "-.", "^"),
     "edl-type2": ("vermillion", "--", "s"),
 }

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from evidentia.paper.book import MNIST, TITLES, Book, label
 from evidentia.paper.drawing import THIRD, Drawn, Row, legend, styled
 from evidentia.paper.experiments import ROTATION
+from evidentia.paper.results import Result
 from evidentia.plots import INK, PALETTE
 
 SHOWN = ("l2", "edl", "edl-paper")
@@ -27,7 +28,8 @@ def draw(book: Book) -> list[Drawn]:
     shown = book.variants(study, ROTATION, SHOWN)
     if study is None or not shown:
         return []
-    found = {variant: book.numbers(study, variant, ROTATION)[0] for variant in shown}
+    first = {variant: first_result(book, study, variant) for variant in shown}
+    found = {variant: result.parts[ROTATION]["numbers"] for variant, result in first.items()}
     figure = Figure(figsize=(THIRD * len(shown), 3.6), layout="constrained")
     grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=(1, 0.13))
     classes = classes_drawn(list(found.values()))
@@ -38,11 +40,23 @@ def draw(book: Book) -> list[Drawn]:
     grid[0][0].set_ylabel("probability")
     legend(figure, columns=len(classes) + 1)
     caption = (
-        f"A 1 of the test images of {TITLES[study]}, turned counter-clockwise; seed 0. Classes that stay "
-        f"below {100 * PEAK:.0f}% at every angle are not drawn."
+        f"The narrowest 1 of the test images of {TITLES[study]}, turned counter-clockwise; "
+        f"{_seeds(first)}. Classes that stay below {100 * PEAK:.0f}% at every angle are not drawn."
     )
-    rows = [row for variant in shown for row in _rows(study, variant, found[variant])]
+    rows = [row for result in first.values() for row in _rows(result)]
     return [Drawn("figure1", "Figure 1: the turning 1", caption, figure, rows)]
+
+
+def first_result(book: Book, study: str, variant: str) -> Result:
+    """Of the least seed for which the 1 was turned."""
+    return next(each for each in book.of(study, variant) if ROTATION in each.parts)
+
+
+def _seeds(results: dict[str, Result]) -> str:
+    """The seeds in words: one where all have the same."""
+    if len({result.seed for result in results.values()}) == 1:
+        return f"seed {next(iter(results.values())).seed}"
+    return "seeds: " + ", ".join(f"{label(name)} {result.seed}" for name, result in results.items())
 
 
 def classes_drawn(all_numbers: list[Any]) -> list[int]:
@@ -77,12 +91,13 @@ def _draw_strip(axes: Any, numbers: Any) -> None:
     axes.grid(False)
 
 
-def _rows(study: str, variant: str, numbers: Any) -> list[Row]:
+def _rows(result: Result) -> list[Row]:
+    numbers = result.parts[ROTATION]["numbers"]
     return [
         {
-            "data": study,
-            "method": variant,
-            "seed": 0,
+            "data": result.study,
+            "method": result.variant,
+            "seed": result.seed,
             "degrees": degrees,
             "uncertainty": uncertainty,
             **{f"probability_{name}": p for name, p in zip(numbers["classes"], probabilities, strict=True)},

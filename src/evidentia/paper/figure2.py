@@ -7,6 +7,7 @@ from evidentia.paper.drawing import Curve, Drawn, curve_rows, draw_curves, legen
 from evidentia.paper.experiments import KNOWN
 
 SHOWN = ("edl", "edl-paper")
+ROOM = (-0.03, 1.03)  # what happens at u = 1 shall not hide on the edge
 
 
 @styled
@@ -25,17 +26,18 @@ def draw(book: Book) -> list[Drawn]:
                     (each["threshold"]["threshold"], in_percent(each["threshold"][name])) for each in found
                 ]
 
-            draw_curves(axes, SHOWN, curves)
-            axes.set(xlim=(0, 1))
+            draw_curves(axes, SHOWN, curves, markers=10)
+            axes.set(xlim=ROOM)
             axes.yaxis.set_major_formatter("{x:g}")
         grid[0, column].set_title(TITLES[study], loc="left", weight="bold")
-        grid[1, column].set(xlabel="uncertainty allowed", ylim=(0, 102))
+        grid[1, column].set(xlabel="uncertainty allowed", ylim=(-3, 103))
     grid[0, 0].set_ylabel("accuracy of these, %")
     grid[1, 0].set_ylabel("answered, %")
     legend(figure)
     caption = (
         "Above: accuracy on the test images whose uncertainty is not above the threshold; below: their "
-        "share. Where no image is that certain there is no accuracy. The shade spans the seeds."
+        "share. Where no image is that certain there is no accuracy. At 1 those without any evidence are "
+        "answered too, and count as wrong. The shade spans the seeds."
     )
     rows = [
         row

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.ticker import NullFormatter
 
 from evidentia.paper.book import MNIST, TITLES, Book, spread
 from evidentia.paper.drawing import LOOKS, Drawn, panels, styled
@@ -23,6 +28,8 @@ MEASURES: tuple[tuple[str, Path, int, float], ...] = (
     ("AUROC on strangers", (STRANGERS, "scores", "entropy_auroc"), 3, 1.0),
 )
 DRAWN = (0, 1, 3, 6)
+OF_ANY_SIZE = (3, 4)  # evidence: by powers of ten
+LARGE = 1e4
 HEADER = ("loss", "seeds", *(heading for heading, *_ in MEASURES))
 
 
@@ -34,7 +41,7 @@ def table(book: Book) -> list[tuple[str, ...]]:
             name,
             str(len(book.numbers(study, variant, KNOWN))),
             *(
-                spread(book.values(study, variant, *path), digits, scale)
+                shown(book.values(study, variant, *path), digits, scale)
                 for _, path, digits, scale in MEASURES
             ),
         )
@@ -42,30 +49,54 @@ def table(book: Book) -> list[tuple[str, ...]]:
     ]
 
 
+def shown(values: Sequence[float], digits: int, scale: float) -> str:
+    """As `spread`; large numbers in scientific form."""
+    if not values or scale * statistics.fmean(values) < LARGE:
+        return spread(values, digits, scale)
+    mean = scientific(scale * statistics.fmean(values))
+    return mean if len(values) == 1 else f"{mean} ± {scientific(scale * statistics.stdev(values))}"
+
+
+def scientific(value: float) -> str:
+    """Two digits and a power of ten: 2.5e9."""
+    digits, power = f"{value:.1e}".split("e")
+    return f"{digits}e{int(power)}"
+
+
 @styled
 def draw(book: Book) -> list[Drawn]:
     """A point for each seed, a panel for each of some measures."""
     study = book.study(MNIST)
-    shown = book.variants(study, KNOWN, tuple(LOSSES))
-    if study is None or not shown:
+    there = book.variants(study, KNOWN, tuple(LOSSES))
+    if study is None or not there:
         return []
     figure, grid = panels(2, rows=2, tall=1.7)
     for axes, place in zip(grid.flat, DRAWN, strict=True):
         heading, path, _, scale = MEASURES[place]
-        for height, variant in enumerate(shown):
+        for height, variant in enumerate(there):
             colour, _, marker = LOOKS[variant]
             values = [scale * value for value in book.values(study, variant, *path)]
             axes.plot(values, [height] * len(values), marker, color=PALETTE[colour], markersize=9, alpha=0.75)
-        axes.set(ylim=(len(shown) - 0.4, -0.6), yticks=range(len(shown)))
+        axes.set(ylim=(len(there) - 0.4, -0.6), yticks=range(len(there)))
         axes.set_yticklabels(
-            [LOSSES[variant] for variant in shown] if axes in grid[:, 0] else [""] * len(shown)
+            [LOSSES[variant] for variant in there] if axes in grid[:, 0] else [""] * len(there)
         )
         axes.set_title(heading, loc="left", size=11)
         axes.margins(x=0.12)
+        if place in OF_ANY_SIZE:
+            _by_powers_of_ten(axes)
     caption = (
         f"EDL on {TITLES[study]} with each of the paper's losses, all else alike; a point for each seed."
     )
     return [Drawn("losses", "The three losses", caption, figure, _rows(book, study))]
+
+
+def _by_powers_of_ten(axes: Any) -> None:
+    """From one power of ten to another, and only these are named."""
+    axes.set_xscale("log")
+    low, high = (math.log10(end) for end in axes.get_xlim())
+    axes.set_xlim(10.0 ** math.floor(low), 10.0 ** math.ceil(high))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _rows(book: Book, study: str) -> list[dict[str, object]]:

@@ -11,11 +11,12 @@ from typing import Any
 import matplotlib as mpl
 
 from evidentia.errors import DataError
-from evidentia.paper import deaths, figure1, figure2, figure3, figure45, losses, table1
+from evidentia.paper import calibration, deaths, figure1, figure2, figure3, figure45, losses, table1
 from evidentia.paper.book import ROLES, STRANGERS_OF, TITLES, Book, label
-from evidentia.paper.claims import Checked, check_all
+from evidentia.paper.claims import MARKS, NOT, PARTLY, Checked, Verdict, check_all
+from evidentia.paper.differences import differences, samples
 from evidentia.paper.drawing import Drawn, as_csv, write_drawn
-from evidentia.paper.experiments import FGSM, PRESETS, STRANGERS
+from evidentia.paper.experiments import FGSM, KNOWN, PRESETS, STRANGERS
 from evidentia.paper.results import TRAINING
 from evidentia.plots import PALETTE, STYLE, svg
 from evidentia.training.checkpoint import write_bytes_safely
@@ -45,7 +46,26 @@ class Report:
     figures: dict[str, Drawn]
     missing: Sequence[str]
     stand_ins: Sequence[str]
+    differences: Sequence[str]
     hardware: Sequence[str]
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """How many verdicts have each mark."""
+        return {mark: len(self._marked(mark)) for mark in MARKS}
+
+    @property
+    def unlike(self) -> dict[str, list[tuple[Checked, str, Verdict]]]:
+        """The verdicts that are not, or only partly, the paper's: claim, what was checked, verdict."""
+        return {mark: self._marked(mark) for mark in (NOT, PARTLY)}
+
+    def _marked(self, mark: str) -> list[tuple[Checked, str, Verdict]]:
+        return [
+            (checked, subject, verdict)
+            for checked in self.claims
+            for subject, verdict in checked.verdicts.items()
+            if verdict.mark == mark
+        ]
 
 
 def make_report(book: Book) -> Report:
@@ -59,6 +79,7 @@ def make_report(book: Book) -> Report:
         figures,
         missing_results(book),
         _stand_ins(book),
+        differences(book),
         _hardware(book),
     )
 
@@ -87,6 +108,18 @@ def _tables(book: Book) -> list[Table]:
         )
     ]
     for study in book.studies:
+        if book.variants(study, KNOWN):
+            made.append(
+                Table(
+                    f"probabilities-{study}",
+                    f"How good the probabilities are, {TITLES[study]}",
+                    "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: "
+                    "the share of errors among the most certain images, averaged over how many these are. "
+                    "Means over the seeds ± their standard deviation.",
+                    calibration.HEADER,
+                    calibration.table(book, study),
+                )
+            )
         if book.variants(study, STRANGERS):
             made.append(
                 Table(
@@ -121,24 +154,45 @@ def _tables(book: Book) -> list[Table]:
         Table(
             "deaths",
             "How often a class dies with ReLU evidence",
-            "The paper's loss and evidence on the embedded digits. A class is dead when it gets no evidence "
-            "on any test image; it gets no gradient either, and stays dead.",
+            "The paper's loss and evidence on the embedded digits. A class is counted as dead when its "
+            "evidence is zero on every test image. A ReLU output that is zero on every training image "
+            "gets no gradient, and stays so.",
             deaths.HEADER,
             deaths.table(book),
         )
     )
-    made.append(Table("settings", "Settings, seeds and time", "", SETTINGS_HEADER, _settings(book)))
+    made.append(
+        Table(
+            "settings",
+            "Settings, seeds and time",
+            "Samples: draws that a prediction is the mean of, when measured / when attacked. The times were "
+            "taken on machines shared with other work, and do not compare.",
+            SETTINGS_HEADER,
+            _settings(book),
+        )
+    )
     return made
 
 
-SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settings", "training, s")
+SETTINGS_HEADER = (
+    "data",
+    "method",
+    "seeds",
+    "epochs",
+    "batch",
+    "rate",
+    "samples",
+    "settings",
+    "training, s",
+)
 
 
 def _settings(book: Book) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for study in PRESETS[book.preset]:
-        for line in study.lines:
-            results = book.of(study.name, line.variant)
+        for experiment in (each for each in study.experiments() if each.seed == 0):
+            variant = experiment.variant.name
+            results = book.of(study.name, variant)
             if not results:
                 continue
             trained = results[0].trained
@@ -147,21 +201,22 @@ def _settings(book: Book) -> list[tuple[str, ...]]:
             rows.append(
                 (
                     study.name,
-                    label(line.variant),
+                    label(variant),
                     ", ".join(str(each.seed) for each in results),
                     str(training["epochs"]),
                     str(training["batch_size"]),
                     f"{training['learning_rate']:g}, {training['schedule']}",
-                    _differences(trained),
+                    " / ".join(str(one) for one in samples(experiment) or "-"),
+                    _described(trained),
                     f"{statistics.fmean(seconds):.0f}" if seconds else "-",
                 )
             )
     return rows
 
 
-def _differences(trained: Any) -> str:
-    """The method's settings and the dropout of the network."""
-    method = {name: value for name, value in trained["method"].items() if name != "name"}
+def _described(trained: Any) -> str:
+    """The method's settings, those apart that have a column, and the dropout of the network."""
+    method = {name: value for name, value in trained["method"].items() if name not in ("name", "samples")}
     method["dropout"] = trained["network"]["dropout"]
     return ", ".join(f"{name} {_short(value)}" for name, value in method.items() if value is not None)
 
