@@ -104,8 +104,8 @@ def test_figure4(book):
     transferred = honest.figure.axes[1]
     own = [each["curve"]["accuracy"] for each in book.numbers("digits", "l2", "fgsm")]
     np.testing.assert_allclose(lines(transferred)["L2"], 100 * np.mean(own, axis=0))
-    bars = [bar.get_width() for bar in honest.figure.axes[0].patches]
-    assert bars[-1] == pytest.approx(100 * book.numbers("digits", "edl-paper", "fgsm")[0]["without_gradient"])
+    stuck = book.numbers("digits", "edl-paper", "pgd")[0]["curve"]["without_gradient"]
+    np.testing.assert_allclose(lines(honest.figure.axes[0])["EDL, as in the paper"], 100 * np.array(stuck))
     assert {row["attack"] for row in honest.rows} == {"fgsm", "transfer", "pgd"}
 
 
@@ -125,9 +125,26 @@ def test_means_over_epsilon_leave_zero_out(book):
         np.mean(curve["accuracy"][1:])
     )
     assert over_epsilons(book, "digits", "mnfg", "fgsm", "accuracy") is None
-    row = next(row for row in figure45.table(book, "digits") if row[0] == "Dropout")
-    assert row[1] == "2"
-    assert len(row) == len(figure45.HEADER)
+
+
+def test_attacks_are_compared_at_the_same_strength(book):
+    assert figure45.shared_epsilons(book, "digits") == [0.1]  # FGSM has 0.3 as well
+    row = dict(zip(figure45.HEADER, figure45.table(book, "digits")[1], strict=True))
+    curves = {part: book.numbers("digits", "dropout", part)[0]["curve"] for part in ("fgsm", "pgd")}
+    assert (row["method"], row["samples"]) == ("Dropout", "2")
+    assert row["FGSM: accuracy, %"] == f"{100 * curves['fgsm']['accuracy'][1]:.1f}"
+    assert row["PGD: accuracy, %"] == f"{100 * curves['pgd']['accuracy'][1]:.1f}"
+    assert row["PGD: zero gradient, %"] == f"{100 * curves['pgd']['without_gradient'][1]:.1f}"
+
+
+def test_every_wrong_image_counts_alike():
+    curve = {"epsilon": [0, 0.1, 0.2, 0.3], "accuracy": [0.5, 1.0, 0.9, 0.4]}
+    curve["entropy_when_wrong"] = [0.0, None, 0.8, 0.1]
+    part = {"settings": {}, "numbers": {"curve": curve}}
+    book = Book("paper", [Result("mnist", "l2", 0, {}, {"pgd": part})])
+    found = over_epsilons(book, "mnist", "l2", "pgd", "entropy_when_wrong")
+    assert found == pytest.approx((1 * 0.8 + 6 * 0.1) / 7)
+    assert over_epsilons(book, "mnist", "l2", "pgd", "entropy_when_wrong", [0.1]) is None
 
 
 def test_losses(book):

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -54,6 +55,27 @@ def written(folder):
         patch.setitem(PRESETS, "quick", SMALL)
         report.write_report(folder, "quick")
     return folder
+
+
+def test_what_was_made_with_other_settings_is_left_out_and_said(book, tmp_path):
+    (first, third), (second,) = book.of("digits", "l2"), book.of("digits", "edl-paper")
+    first = replace(first, trained={**first.trained, "data": "mnist"})
+    part = second.parts["pgd"]
+    stale = {**part, "settings": {**part["settings"], "steps": 99}}
+    second = replace(second, parts={**second.parts, "pgd": stale})
+    for each in (first, second, third):
+        write_result(tmp_path / "results" / each.study / f"{each.variant}-{each.seed}.json", each)
+    found = Book.read(tmp_path, "quick")
+    names = [f"{each.study}/{each.variant}-{each.seed}" for each in (first, second)]
+    assert found.left_out == sorted([names[0], f"{names[1]}: pgd"])
+    assert [set(each.parts) for each in found.results if each.variant == second.variant] == [
+        set(second.parts) - {"pgd"}
+    ]
+    made = report.make_report(found)
+    assert f"{second.study}/{second.variant}-{second.seed}" in made.missing
+    assert f"Left out**, as made with other settings: {', '.join(found.left_out)}" in report.render(
+        made, report.MARKDOWN
+    )
 
 
 def test_everything_is_written(written):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evidentia.errors import InputError
+from evidentia.paper.engine import missing
 from evidentia.paper.experiments import COMPARED, PRESETS, VARIANTS, Experiment, Study
 from evidentia.paper.results import Result, differing, plain, read_results
 
@@ -24,7 +25,7 @@ STRANGERS_OF = {"mnist": "notMNIST", "cifar5": "the unseen classes of CIFAR-10",
 
 @dataclass(frozen=True)
 class Book:
-    """The results of one preset. left_out: the names of others in its folder."""
+    """The results of one preset. left_out: the names of what else is in its folder."""
 
     preset: str
     results: Sequence[Result]
@@ -32,16 +33,21 @@ class Book:
 
     @classmethod
     def read(cls, folder: Path, preset: str) -> Book:
-        """Those in a folder that are of the preset's trainings, with its settings."""
+        """What in a folder was trained and measured with the preset's settings."""
         if preset not in PRESETS:
             raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
         studies = {study.name: study for study in PRESETS[preset]}
         kept, left_out = [], []
         for result in read_results(folder):
-            if _belongs(result, studies.get(result.study)):
-                kept.append(result)
-            else:
-                left_out.append(f"{result.study}/{result.variant}-{result.seed}")
+            name = f"{result.study}/{result.variant}-{result.seed}"
+            experiment = _experiment(result, studies.get(result.study))
+            if experiment is None:
+                left_out.append(name)
+                continue
+            stale = [part for part in missing(experiment, result) if part in result.parts]
+            left_out += [f"{name}: {part}" for part in stale]
+            parts = {part: found for part, found in result.parts.items() if part not in stale}
+            kept.append(replace(result, parts=parts))
         return cls(preset, kept, left_out)
 
     @property
@@ -77,11 +83,12 @@ class Book:
         return [name for name in among if self.numbers(study, name, part)]
 
 
-def _belongs(result: Result, study: Study | None) -> bool:
+def _experiment(result: Result, study: Study | None) -> Experiment | None:
+    """Of which it is a result; None where it was trained with other settings, or is none of the study's."""
     if study is None or result.variant not in {line.variant for line in study.lines}:
-        return False
+        return None
     experiment = Experiment(VARIANTS[result.variant], study, result.seed)
-    return not differing(result.trained, plain(experiment.description()))
+    return None if differing(result.trained, plain(experiment.description())) else experiment
 
 
 def _at(numbers: Any, path: Sequence[str]) -> Any:

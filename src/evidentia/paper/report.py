@@ -45,6 +45,7 @@ class Report:
     tables: dict[str, Table]
     figures: dict[str, Drawn]
     missing: Sequence[str]
+    left_out: Sequence[str]
     stand_ins: Sequence[str]
     differences: Sequence[str]
     hardware: Sequence[str]
@@ -78,6 +79,7 @@ def make_report(book: Book) -> Report:
         tables,
         figures,
         missing_results(book),
+        book.left_out,
         _stand_ins(book),
         differences(book),
         _hardware(book),
@@ -132,11 +134,14 @@ def _tables(book: Book) -> list[Table]:
                 )
             )
         if book.variants(study, FGSM):
+            epsilons = ", ".join(f"{each:g}" for each in figure45.shared_epsilons(book, study))
             made.append(
                 Table(
                     f"attacks-{study}",
-                    f"Attacks on {TITLES[study]}, means over all epsilons above zero",
-                    "Samples: draws that each attacked prediction is the mean of, for methods that draw.",
+                    f"Attacks on {TITLES[study]}, all at the same strength",
+                    f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero "
+                    "gradient: of the images as they are, and where PGD has left them. Samples: draws that "
+                    "each attacked prediction is the mean of, for methods that draw.",
                     figure45.HEADER,
                     figure45.table(book, study),
                 )
