@@ -7,7 +7,6 @@ Results are kept in the folder, by default a new temporary one; half an hour on 
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,11 @@ RUNS = {"here": QUICK, "again": QUICK, "ray": RAY}
 def run(command: tuple[str, ...], folder: Path) -> float:
     """Minutes that a run took."""
     start = time.perf_counter()
-    arguments = [word.format(folder) for word in command]
-    subprocess.run(arguments, check=True, env={"RAY_DEDUP_LOGS": "0", **os.environ})
+    done = subprocess.run(
+        [word.format(folder) for word in command], check=True, stdout=subprocess.PIPE, text=True
+    )
+    if command is RAY and json.loads(done.stdout.splitlines()[-1])["alive"] != 1:
+        sys.exit("no node was killed")
     return (time.perf_counter() - start) / 60
 
 
@@ -40,6 +42,8 @@ def numbers(folder: Path) -> dict[str, dict[str, object]]:
 def main() -> None:
     """Run, compare, print; end with 1 where a promise is missed."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
+    if folder.exists() and any(folder.iterdir()):
+        sys.exit(f"{folder} is not empty")
     minutes = {name: run(command, folder / name) for name, command in RUNS.items()}
     results = {name: numbers(folder / name) for name in RUNS}
     print(f"quick: {minutes['here']:.1f} minutes   (at most {MOST_MINUTES})")

@@ -252,6 +252,7 @@ class TrainedModel:
 def _name_batch(graph: Any) -> None:
     """Call the axis of samples "batch" in an ONNX graph, instead of by a generated name."""
     generated = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    assert generated
     for value in (*graph.input, *graph.output, *graph.value_info):
         for axis in value.type.tensor_type.shape.dim:
             if axis.dim_param == generated:

@@ -139,7 +139,9 @@ def test_data_that_cannot_be_had_is_told_of_before_any_work(tmp_path, monkeypatc
     with pytest.raises(InputError, match="there is no data set 'moons'"):
         run_all(study.experiments(), tmp_path)
     without = [replace(each, parts=("known",)) for each in study.experiments()]
-    with pytest.raises(TypeError):  # nobody asks about strangers: the training, taken away here, begins
+    with pytest.raises(
+        TypeError, match="NoneType"
+    ):  # nobody asks about strangers: the training, taken away here, begins
         run_all(without, tmp_path)
 
 
@@ -171,7 +173,7 @@ def test_waiting_for_another_process_is_told(copied):
         held.release()
 
     trained(one("edl"), copied, Told(waits))
-    assert said == ["digits/edl-0: another process trains it; waiting"]
+    assert said == ["digits/edl-0: another process is at it; waiting"]
 
 
 def test_a_model_with_other_settings_is_refused(copied):

@@ -129,3 +129,15 @@ def test_a_difference_that_does_not_fit(changes, message):
 def test_defaults_of_the_library_are_the_base():
     assert one("edl").method == make_method("edl")
     assert plan("paper", seeds=1, sets=["mnist"], methods=["edl"])[0].network == LeNetSpec()
+
+
+def test_samples_are_those_used_not_those_trained_with():
+    assert one("dropout").samples == (4, 2)
+    assert one("edl").samples is None
+    usual = dataclasses.replace(DIGITS, changes={})
+    assert dataclasses.replace(one("dropout"), study=usual).samples == (50, 50)
+
+
+def test_a_plan_without_anything_is_an_error():
+    with pytest.raises(InputError, match="the preset quick has nothing for figure5 together"):
+        plan("quick", only=["figure5"])

@@ -1,6 +1,7 @@
 import csv
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def test_nothing_is_drawn_of_nothing(module):
 def test_figure1(book):
     (drawn,) = figure1.draw(book)
     tops = drawn.figure.axes[:3]
-    assert [axes.get_title(loc="left") for axes in tops] == ["softmax (L2)", "EDL", "EDL, as in the paper"]
+    assert [axes.get_title(loc="left") for axes in tops] == ["softmax (L2)", "EDL", "EDL (as in the paper)"]
     edl = book.numbers("digits", "edl", "rotation")[0]
     np.testing.assert_allclose(lines(tops[1])["uncertainty"], edl["uncertainty"])
     np.testing.assert_allclose(lines(tops[1])["1"], np.array(edl["probabilities"])[:, 1])
@@ -50,7 +51,7 @@ def test_figure1_names_the_seeds_it_shows(book):
     (drawn,) = figure1.draw(
         Book("quick", [each for each in book.results if (each.variant, each.seed) != ("edl", 0)])
     )
-    assert "seeds: L2 0, EDL 1, EDL, as in the paper 0." in drawn.caption
+    assert "seeds: L2 0, EDL 1, EDL (as in the paper) 0." in drawn.caption
     assert {(row["method"], row["seed"]) for row in drawn.rows} == {("l2", 0), ("edl", 1), ("edl-paper", 0)}
 
 
@@ -78,7 +79,7 @@ def test_figure2(book):
 def test_figure3(book):
     (drawn,) = figure3.draw(book)
     (axes,) = drawn.figure.axes
-    assert list(lines(axes)) == ["L2", "Dropout", "EDL", "EDL, as in the paper"]
+    assert list(lines(axes)) == ["L2", "Dropout", "EDL", "EDL (as in the paper)"]
     share = np.mean([each["share"]["unknown"] for each in book.numbers("digits", "l2", "strangers")], axis=0)
     np.testing.assert_allclose(lines(axes)["L2"], share)
     row = next(row for row in figure3.table(book, "digits") if row[0] == "Dropout")
@@ -105,7 +106,7 @@ def test_figure4(book):
     own = [each["curve"]["accuracy"] for each in book.numbers("digits", "l2", "fgsm")]
     np.testing.assert_allclose(lines(transferred)["L2"], 100 * np.mean(own, axis=0))
     stuck = book.numbers("digits", "edl-paper", "pgd")[0]["curve"]["without_gradient"]
-    np.testing.assert_allclose(lines(honest.figure.axes[0])["EDL, as in the paper"], 100 * np.array(stuck))
+    np.testing.assert_allclose(lines(honest.figure.axes[0])["EDL (as in the paper)"], 100 * np.array(stuck))
     assert {row["attack"] for row in honest.rows} == {"fgsm", "transfer", "pgd"}
 
 
@@ -135,6 +136,25 @@ def test_attacks_are_compared_at_the_same_strength(book):
     assert row["FGSM: accuracy, %"] == f"{100 * curves['fgsm']['accuracy'][1]:.1f}"
     assert row["PGD: accuracy, %"] == f"{100 * curves['pgd']['accuracy'][1]:.1f}"
     assert row["PGD: zero gradient, %"] == f"{100 * curves['pgd']['without_gradient'][1]:.1f}"
+
+
+def test_settings_of_attacks_are_those_of_whatever_seed_has_them(book):
+    first, second = book.of("digits", "l2")
+    first = replace(first, parts={name: part for name, part in first.parts.items() if name != "fgsm"})
+    assert figure45.shared_epsilons(Book("quick", [first, second]), "digits") == [0.1]
+    assert figure45.shared_epsilons(Book("quick", []), "digits") == []
+
+
+def test_what_no_evidence_costs():
+    def of(rejected):
+        known = {"scores": {"accuracy": 0.95}, "evidence": {"rejected": rejected}}
+        return Result("mnist", "edl-paper", 0, {}, {"known": {"settings": {}, "numbers": known}})
+
+    said = table1.without_evidence(Book("paper", [of(0.04)]))
+    assert said.startswith(
+        " With EDL (as in the paper) 4.00% of the images of MNIST have none; of the others 98.96%"
+    )
+    assert [table1.without_evidence(Book("paper", results)) for results in ([], [of(0.0)])] == ["", ""]
 
 
 def test_every_wrong_image_counts_alike():

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from evidentia.errors import InputError, MissingExtraError, TrainingError
 from evidentia.paper import grid
 from evidentia.paper.engine import Told, run_folder
 from evidentia.paper.grid import run_grid
-from evidentia.paper.results import read_result, result_path
+from evidentia.paper.results import read_result, result_path, write_result
 
 
 @pytest.mark.timeout(600)  # on a busy machine Ray takes its time to notice that a node is gone
@@ -124,6 +125,19 @@ def test_a_worker_that_shares_no_folder(folder, tmp_path):
     grid._keep(tmp_path / "driver", edl, files)
     assert read_result(result_path(tmp_path / "driver", edl)).parts["transfer"] == before
     assert (run_folder(tmp_path / "driver", edl) / "model.safetensors").exists()
+
+
+def test_parts_that_a_worker_does_not_have_stay(folder, tmp_path):
+    edl = one("edl")
+    grid._keep(tmp_path, edl, grid._kept(folder, edl))
+    path = result_path(tmp_path, edl)
+    whole = read_result(path)
+    theirs = replace(
+        whole, parts={"training": whole.parts["training"], "known": {"numbers": 1, "settings": 2}}
+    )
+    write_result(tmp_path / "theirs", theirs)
+    grid._keep(tmp_path, edl, {f"results/{edl.name}.json": (tmp_path / "theirs").read_bytes()})
+    assert read_result(path).parts == {**whole.parts, "known": {"numbers": 1, "settings": 2}}
 
 
 def test_a_worker_trains_a_source_without_measuring_it(tmp_path, folder):

@@ -6,6 +6,7 @@ import torch
 from tests.paper.small import one
 
 from evidentia.errors import DataError
+from evidentia.paper import results
 from evidentia.paper.results import (
     Result,
     differing,
@@ -61,6 +62,18 @@ def test_what_depends_on_the_machine_is_kept_apart(result):
     rest = json.dumps({name: value for name, value in data.items() if name != "made"})
     assert processor() not in rest
     assert "1.23" not in rest
+
+
+def test_a_part_that_was_measured_elsewhere_says_so(result, monkeypatch):
+    here = {"versions": result.made["versions"], "hardware": result.made["hardware"]}
+    there = {**here, "hardware": {"processor": "another", "cores": 64, "threads": 64}}
+    monkeypatch.setattr(results, "surroundings", lambda: there)
+    later = result.with_part("pgd", {}, {}, 5.0)
+    assert {name: later.made[name] for name in here} == here
+    assert later.made["elsewhere"] == {"pgd": there}
+    assert later.made["seconds"] == {"known": 1.23, "pgd": 5.0}
+    monkeypatch.setattr(results, "surroundings", lambda: here)
+    assert "elsewhere" not in later.with_part("pgd", {}, {}, 5.0).made
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def main(folder, chosen):
         killed.append(len(list(folder.glob("checkpoints/*/*/model.safetensors"))))
         cluster.remove_node(other, allow_graceful=False)
 
-    watcher = threading.Thread(target=kill)
+    watcher = threading.Thread(target=kill, daemon=True)
     watcher.start()
     results = run_on_ray(chosen, folder)
     watcher.join(timeout=60)

@@ -20,7 +20,7 @@ ARRAYS = (".npz", ".csv")
 
 
 def is_path(name: str) -> bool:
-    """Whether DATA is a folder or a file; the name of a data set is one all the same."""
+    """Whether DATA is a folder or a file, which a data set's name never is; an error where it is neither."""
     from evidentia.data.catalog import in_catalog
 
     if in_catalog(name):

@@ -70,7 +70,7 @@ class Book:
 
     def values(self, study: str | None, variant: str, part: str, *path: str) -> list[float]:
         """One number for each seed that has it, found in the part by the names on the path."""
-        found = [_at(numbers, path) for numbers in self.numbers(study, variant, part)]
+        found = [at(numbers, path) for numbers in self.numbers(study, variant, part)]
         return [value for value in found if value is not None]
 
     def mean(self, study: str | None, variant: str, part: str, *path: str) -> float | None:
@@ -91,7 +91,8 @@ def _experiment(result: Result, study: Study | None) -> Experiment | None:
     return None if differing(result.trained, plain(experiment.description())) else experiment
 
 
-def _at(numbers: Any, path: Sequence[str]) -> Any:
+def at(numbers: Any, path: Sequence[str]) -> Any:
+    """What is found in nested numbers by the names on the path; None where there is nothing."""
     for name in path:
         if numbers is None:
             return None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from evidentia.data import load
 from evidentia.errors import EvidentiaWarning, TrainingError
@@ -51,10 +51,10 @@ def run_one(experiment: Experiment, folder: Path, told: Told | None = None) -> R
     told = told or Told()
     require_same([experiment], folder)
     result = present_result(folder, experiment)
-    left = missing(experiment, result)
-    if not left:
+    if not missing(experiment, result):
         return result
     model = trained(experiment, folder, told)
+    left = missing(experiment, present_result(folder, experiment))  # another process may have been at it
     run = run_folder(folder, experiment)
     for part in left:
         if part == TRAINING:
@@ -63,7 +63,7 @@ def run_one(experiment: Experiment, folder: Path, told: Told | None = None) -> R
             source = trained(experiment.source, folder, told) if part == TRANSFER else None
             start = time.perf_counter()
             numbers, seconds = measure(part, experiment, model, source), time.perf_counter() - start
-        with FileLock(run / "result.lock"):  # another process may have added parts meanwhile
+        with result_lock(folder, experiment):  # another process may have added parts meanwhile
             result = present_result(folder, experiment)
             result = result.with_part(part, settings_of(part, experiment), numbers, seconds)
             write_result(result_path(folder, experiment), result)
@@ -113,11 +113,18 @@ def run_folder(folder: Path, experiment: Experiment) -> Path:
     return folder / "checkpoints" / experiment.name
 
 
+def result_lock(folder: Path, experiment: Experiment) -> BaseFileLock:
+    """Held while a result is read and written again."""
+    run = run_folder(folder, experiment)
+    run.mkdir(parents=True, exist_ok=True)
+    return FileLock(run / "result.lock")
+
+
 def trained(experiment: Experiment, folder: Path, told: Told | None = None) -> TrainedModel:
     """The experiment's model: read, or trained to the end from wherever it stopped."""
     told, run = told or Told(), run_folder(folder, experiment)
     run.mkdir(parents=True, exist_ok=True)
-    with _alone(run / "lock", lambda: told.say(f"{experiment.name}: another process trains it; waiting")):
+    with _alone(run / "lock", lambda: told.say(f"{experiment.name}: another process is at it; waiting")):
         path = run / "model.safetensors"
         if path.exists():
             return _same_model(TrainedModel.load(path), experiment, run)

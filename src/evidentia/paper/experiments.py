@@ -147,6 +147,13 @@ class Experiment:
         return _replaced(self.study.training, {**self.changes.training, "seed": self.seed})
 
     @property
+    def samples(self) -> tuple[int, int] | None:
+        """Draws that a prediction is the mean of, when measured and when attacked; None without any."""
+        measured: Any = replace(self.method, **self.changes.measured)  # type: ignore[type-var]
+        attacked = replace(measured, **self.changes.attacked)
+        return (measured.samples, attacked.samples) if hasattr(measured, "samples") else None
+
+    @property
     def source(self) -> Experiment:
         """The experiment whose adversarial images are shown to this one."""
         return replace(self, variant=VARIANTS[SOURCE], parts=())
@@ -192,18 +199,18 @@ VARIANTS: Mapping[str, Variant] = {
         Variant("edl", "EDL", "edl"),
         Variant(
             "edl-paper",
-            "EDL, as in the paper",
+            "EDL (as in the paper)",
             "edl",
             Changes({**PAPER_LOSS, "output_bias": 1.0}, training=PAPER_TRAINING),
         ),
         Variant(
             "edl-paper-bias-0",
-            "EDL, as in the paper, usual start",
+            "EDL (as in the paper, usual start)",
             "edl",
             Changes(PAPER_LOSS, training=PAPER_TRAINING),
         ),
-        Variant("edl-cross-entropy", "EDL, equation 4", "edl", Changes({"risk": "cross_entropy"})),
-        Variant("edl-type2", "EDL, equation 3", "edl", Changes({"risk": "type2"})),
+        Variant("edl-cross-entropy", "EDL (equation 4)", "edl", Changes({"risk": "cross_entropy"})),
+        Variant("edl-type2", "EDL (equation 3)", "edl", Changes({"risk": "type2"})),
     )
 }
 COMPARED = ("l2", "dropout", "ensemble", "ffgu", "fflu", "mnfg", "edl", "edl-paper")

@@ -41,7 +41,8 @@ def draw(book: Book) -> list[Drawn]:
     legend(figure, columns=len(classes) + 1)
     caption = (
         f"The narrowest 1 of the test images of {TITLES[study]}, turned counter-clockwise; "
-        f"{_seeds(first)}. Classes that stay below {100 * PEAK:.0f}% at every angle are not drawn."
+        f"{_seeds(first)}. Classes that stay below {100 * PEAK:.0f}% at every angle are not drawn, nor more "
+        f"than {len(COLOURS)}."
     )
     rows = [row for result in first.values() for row in _rows(result)]
     return [Drawn("figure1", "Figure 1: the turning 1", caption, figure, rows)]

@@ -87,7 +87,9 @@ def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
         "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
         "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
         f"gradient of the model that is shown them. PGD takes {_steps(book, study)} smaller steps from a "
-        "start drawn at random. Where few images are wrong, at a small epsilon, so few are in the mean."
+        "start drawn at random; of a method that draws, its gradient is a mean over the same few draws at "
+        "every step, and fresh ones would make a stronger attack. Where few images are wrong, at a small "
+        "epsilon, so few are in the mean."
     )
     rows = [
         {"attack": part, **row}
@@ -110,8 +112,8 @@ def _draw(axes: Any, book: Book, study: str, part: str, measure: str, shown: Seq
 
 
 def _settings(book: Book, study: str, part: str) -> Any:
-    first = book.variants(study, part)
-    return book.of(study, first[0])[0].parts[part]["settings"] if first else {}
+    results = (each for variant in COMPARED for each in book.of(study, variant))
+    return next((each.parts[part]["settings"] for each in results if part in each.parts), {})
 
 
 def _images(book: Book, study: str) -> int:
@@ -124,11 +126,10 @@ def _steps(book: Book, study: str) -> str:
 
 def table(book: Book, study: str) -> list[tuple[str, ...]]:
     """For each method: samples drawn, images without gradient, means over the epsilons of all attacks."""
-    rows = []
+    rows, shared = [], shared_epsilons(book, study)
     for variant in COMPARED:
         settings = [each.parts[FGSM]["settings"] for each in book.of(study, variant) if FGSM in each.parts]
         samples = settings[0]["method"].get("samples") if settings else None
-        shared = shared_epsilons(book, study)
         rows.append(
             (
                 label(variant),
@@ -163,8 +164,8 @@ HEADER = (
 
 def shared_epsilons(book: Book, study: str) -> list[float]:
     """Those above zero that both FGSM and PGD were made with: attacks are compared at the same strength."""
-    strong = _settings(book, study, PGD).get("epsilon", ())
-    return [epsilon for epsilon in _settings(book, study, FGSM)["epsilon"] if 0 < epsilon in strong]
+    weak, strong = (_settings(book, study, part).get("epsilon", ()) for part in (FGSM, PGD))
+    return [epsilon for epsilon in weak if epsilon > 0 and (epsilon in strong or not strong)]
 
 
 def over_epsilons(

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from evidentia.errors import InputError, MissingExtraError
-from evidentia.paper.engine import Told, missing, require_ready, run_all, run_folder, run_one, trained
+from evidentia.paper.engine import (
+    Told,
+    missing,
+    require_ready,
+    result_lock,
+    run_all,
+    run_folder,
+    run_one,
+    trained,
+)
 from evidentia.paper.experiments import TRANSFER, Experiment
-from evidentia.paper.results import Result, present_result, read_result, result_path
+from evidentia.paper.results import Result, present_result, read_result, result_path, write_result
 from evidentia.training.checkpoint import write_bytes_safely
 
 PLACES = ("here", "ray")
@@ -95,10 +105,16 @@ def _files(folder: Path, experiment: Experiment) -> tuple[Path, ...]:
 
 
 def _keep(folder: Path, experiment: Experiment, files: Files) -> None:
-    for place, content in files.items():
-        path = folder / place
-        if not path.exists() or path.read_bytes() != content:
-            write_bytes_safely(path, content)
+    """Put a worker's files in place; parts of the result that are here and not there stay."""
+    path = result_path(folder, experiment)
+    with result_lock(folder, experiment):
+        before = read_result(path) if path.exists() else None
+        for place, content in files.items():
+            if not (folder / place).exists() or (folder / place).read_bytes() != content:
+                write_bytes_safely(folder / place, content)
+        if before is not None and path.exists():
+            result = read_result(path)
+            write_result(path, replace(result, parts={**before.parts, **result.parts}))
 
 
 def _remote(

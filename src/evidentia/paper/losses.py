@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.ticker import NullFormatter
 
-from evidentia.paper.book import MNIST, TITLES, Book, spread
+from evidentia.paper.book import MNIST, TITLES, Book, at, spread
 from evidentia.paper.drawing import LOOKS, Drawn, panels, styled
 from evidentia.paper.experiments import KNOWN, LOSSES, STRANGERS
+from evidentia.paper.results import Result
 from evidentia.plots import PALETTE
 
 Path = tuple[str, ...]
@@ -86,7 +87,8 @@ def draw(book: Book) -> list[Drawn]:
         if place in OF_ANY_SIZE:
             _by_powers_of_ten(axes)
     caption = (
-        f"EDL on {TITLES[study]} with each of the paper's losses, all else alike; a point for each seed."
+        f"EDL on {TITLES[study]} with each of the paper's losses and exp evidence, all else alike; a point "
+        "for each seed."
     )
     return [Drawn("losses", "The three losses", caption, figure, _rows(book, study))]
 
@@ -100,18 +102,16 @@ def _by_powers_of_ten(axes: Any) -> None:
 
 
 def _rows(book: Book, study: str) -> list[dict[str, object]]:
-    def value(numbers: Callable[[str], object], path: Path) -> object:
-        found = numbers(path[0])
-        for name in path[1:]:
-            found = None if found is None else found[name]  # type: ignore[index]
-        return found
+    def value(result: Result, path: Path, scale: float) -> float | None:
+        found = at(result.numbers(path[0]), path[1:])
+        return None if found is None else scale * found
 
     return [
         {
             "data": study,
             "method": variant,
             "seed": result.seed,
-            **{heading: value(result.numbers, path) for heading, path, *_ in MEASURES},
+            **{heading: value(result, path, scale) for heading, path, _, scale in MEASURES},
         }
         for variant in LOSSES
         for result in book.of(study, variant)

@@ -214,12 +214,12 @@ def attack_numbers(
         raise InputError("transferred attacks need the model that they come from")
     probabilities = probabilities_of(attacked, seed)
 
-    def gradient(images: Tensor) -> Tensor:
-        parts = zip(torch.split(images, batch), torch.split(labels, batch), strict=True)
+    def gradient(at: Tensor) -> Tensor:
+        parts = zip(torch.split(at, batch), torch.split(labels, batch), strict=True)
         return torch.cat([loss_gradient(probabilities, *pair) for pair in parts])
 
-    def stuck(gradient: Tensor) -> float:
-        return float(without_gradient(gradient).double().mean())
+    def stuck(found: Tensor) -> float:
+        return float(without_gradient(found).double().mean())
 
     if part == PGD:
         moved = pgd_images(probabilities, images, labels, measuring, seed)

@@ -14,7 +14,7 @@ from evidentia.errors import DataError
 from evidentia.paper import calibration, deaths, figure1, figure2, figure3, figure45, losses, table1
 from evidentia.paper.book import ROLES, STRANGERS_OF, TITLES, Book, label
 from evidentia.paper.claims import MARKS, NOT, PARTLY, Checked, Verdict, check_all
-from evidentia.paper.differences import differences, samples
+from evidentia.paper.differences import differences
 from evidentia.paper.drawing import Drawn, as_csv, write_drawn
 from evidentia.paper.experiments import FGSM, KNOWN, PRESETS, STRANGERS
 from evidentia.paper.results import TRAINING
@@ -104,7 +104,7 @@ def _tables(book: Book) -> list[Table]:
             "table1",
             "Table 1: accuracy on the test images, %",
             "As in the paper, a prediction without any evidence (u = 1) counts as wrong; by arg-max it may "
-            "be right by chance. ± is the standard deviation over the seeds.",
+            "be right by chance. ± is the standard deviation over the seeds." + table1.without_evidence(book),
             table1.header(book),
             table1.table(book),
         )
@@ -116,7 +116,8 @@ def _tables(book: Book) -> list[Table]:
                     f"probabilities-{study}",
                     f"How good the probabilities are, {TITLES[study]}",
                     "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: "
-                    "the share of errors among the most certain images, averaged over how many these are. "
+                    "the share of errors among the most certain images, averaged over how many these are; "
+                    "certain by u for EDL and by entropy for the others. "
                     "Means over the seeds ± their standard deviation.",
                     calibration.HEADER,
                     calibration.table(book, study),
@@ -161,7 +162,7 @@ def _tables(book: Book) -> list[Table]:
             "How often a class dies with ReLU evidence",
             "The paper's loss and evidence on the embedded digits. A class is counted as dead when its "
             "evidence is zero on every test image. A ReLU output that is zero on every training image "
-            "gets no gradient, and stays so.",
+            "gets no gradient from the loss, and seldom comes back.",
             deaths.HEADER,
             deaths.table(book),
         )
@@ -170,8 +171,8 @@ def _tables(book: Book) -> list[Table]:
         Table(
             "settings",
             "Settings, seeds and time",
-            "Samples: draws that a prediction is the mean of, when measured / when attacked. The times were "
-            "taken on machines shared with other work, and do not compare.",
+            "Samples: draws that a prediction is the mean of, when measured / when attacked. Times are by "
+            "the clock, whatever else the machine was doing.",
             SETTINGS_HEADER,
             _settings(book),
         )
@@ -211,7 +212,7 @@ def _settings(book: Book) -> list[tuple[str, ...]]:
                     str(training["epochs"]),
                     str(training["batch_size"]),
                     f"{training['learning_rate']:g}, {training['schedule']}",
-                    " / ".join(str(one) for one in samples(experiment) or "-"),
+                    " / ".join(str(one) for one in experiment.samples or ("-",)),
                     _described(trained),
                     f"{statistics.fmean(seconds):.0f}" if seconds else "-",
                 )
@@ -241,7 +242,13 @@ def _stand_ins(book: Book) -> list[str]:
 def _hardware(book: Book) -> list[str]:
     """Every machine that had a part in it, and the versions used."""
     said = []
-    for made in (each.made for each in book.results if each.made):
+    places = [
+        at
+        for each in book.results
+        if each.made
+        for at in (each.made, *each.made.get("elsewhere", {}).values())
+    ]
+    for made in places:
         hardware, versions = made["hardware"], made["versions"]
         said.append(
             f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads; "

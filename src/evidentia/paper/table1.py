@@ -34,6 +34,19 @@ def table(book: Book) -> list[tuple[str, ...]]:
     return [(label(variant), _seeds(book, variant), *_cells(book, variant)) for variant in COMPARED]
 
 
+def without_evidence(book: Book) -> str:
+    """What u = 1 costs EDL as in the paper, in a sentence; nothing where it costs nothing."""
+    study, variant = book.study(MNIST), "edl-paper"
+    accuracy = book.mean(study, variant, KNOWN, "scores", "accuracy")
+    rejected = book.mean(study, variant, KNOWN, "evidence", "rejected")
+    if study is None or accuracy is None or not rejected or rejected == 1:
+        return ""
+    return (
+        f" With {label(variant)} {100 * rejected:.2f}% of the images of {TITLES[study]} have none; of the "
+        f"others {100 * accuracy / (1 - rejected):.2f}% are right."
+    )
+
+
 def _cells(book: Book, variant: str) -> list[str]:
     cells = []
     for role in (MNIST, CIFAR5):
