@@ -35,7 +35,7 @@ def draw(book: Book) -> list[Drawn]:
         most = max(book.numbers(study, book.variants(study, STRANGERS)[0], STRANGERS)[0]["entropy"])
         axes.set(xlim=(0, most), ylim=(0, 1.02), xlabel=f"entropy, 0 to ln {round(math.exp(most))}")
         axes.set_title(
-            f"{TITLES[study]} networks on {STRANGERS_OF[study]}", loc="left", weight="bold", size=11
+            f"{TITLES[study]} networks on\n{STRANGERS_OF[study]}", loc="left", weight="bold", size=11
         )
     grid[0][0].set_ylabel("share with at most this entropy")
     legend(figure)

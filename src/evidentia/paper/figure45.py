@@ -29,7 +29,7 @@ NAMES = {
 AXES = {
     "accuracy": "accuracy, %",
     "entropy": "entropy, % of maximum",
-    "entropy_when_wrong": "entropy when wrong, % of max.",
+    "entropy_when_wrong": "entropy when wrong,\n% of maximum",
     "without_gradient": "images, %",
 }
 NUMBERS = {MNIST: "figure4", CIFAR5: "figure5"}
