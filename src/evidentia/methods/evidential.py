@@ -23,7 +23,7 @@ class EDL(Method):
     """risk, evidence, divergence_weight, annealing_epochs: as EvidentialLoss; weight_decay: as L2.
 
     divergence_weight None: the library's rule, 1 for up to ten classes and (10 / K)^2 beyond.
-    output_bias: where the biases of the last layer start; above 0 it keeps ReLU evidence alive.
+    output_bias: where the biases of the last layer start; above 0 all ReLU evidence is alive at first.
     """
 
     name: ClassVar[str] = "edl"

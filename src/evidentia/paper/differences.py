@@ -15,7 +15,7 @@ ALWAYS = (
     "is published. Louizos and Welling average 100 draws of the weights for a prediction.",
     "EDL as this library trains it by default has exp evidence, not ReLU, and no weight penalty. In training "
     "half of the hidden layer is dropped, as in the author's code; the paper says nothing of it for EDL.",
-    "EDL (as in the paper) starts the biases of its outputs at 1, to keep ReLU evidence alive.",
+    "EDL (as in the paper) starts the biases of its outputs at 1: all ReLU evidence is alive at first.",
     "The three losses are compared with exp evidence and without a penalty, all else alike. The author's "
     "code has ReLU and a penalty of 0.005 with equation 5, exp and 0.001 with the other two.",
 )
