@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def missing_results(book: Book) -> list[str]:
 
 
 def _tables(book: Book) -> list[Table]:
-    made = [
+    return [
         Table(
             "table1",
             "Table 1: accuracy on the test images, %",
@@ -107,56 +107,15 @@ def _tables(book: Book) -> list[Table]:
             "be right by chance. ± is the standard deviation over the seeds." + table1.without_evidence(book),
             table1.header(book),
             table1.table(book),
-        )
-    ]
-    for study in book.studies:
-        if book.variants(study, KNOWN):
-            made.append(
-                Table(
-                    f"probabilities-{study}",
-                    f"How good the probabilities are, {TITLES[study]}",
-                    "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: "
-                    "the share of errors among the most certain images, averaged over how many these are; "
-                    "certain by u for EDL and by entropy for the others. "
-                    "Means over the seeds ± their standard deviation.",
-                    calibration.HEADER,
-                    calibration.table(book, study),
-                )
-            )
-        if book.variants(study, STRANGERS):
-            made.append(
-                Table(
-                    f"strangers-{study}",
-                    f"{TITLES[study]} networks on {STRANGERS_OF[study]}",
-                    "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the known from the "
-                    "unknown by entropy, the unknown being the positive class.",
-                    figure3.HEADER,
-                    figure3.table(book, study),
-                )
-            )
-        if book.variants(study, FGSM):
-            epsilons = ", ".join(f"{each:g}" for each in figure45.shared_epsilons(book, study))
-            made.append(
-                Table(
-                    f"attacks-{study}",
-                    f"Attacks on {TITLES[study]}, all at the same strength",
-                    f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero "
-                    "gradient: of the images as they are, and where PGD has left them. Samples: draws that "
-                    "each attacked prediction is the mean of, for methods that draw.",
-                    figure45.HEADER,
-                    figure45.table(book, study),
-                )
-            )
-    made.append(
+        ),
+        *(table for study in book.studies for table in _study_tables(book, study)),
         Table(
             "losses-table",
             "The three losses, all else alike",
             "Means over the seeds ± their standard deviation.",
             losses.HEADER,
             losses.table(book),
-        )
-    )
-    made.append(
+        ),
         Table(
             "deaths",
             "How often a class dies with ReLU evidence",
@@ -165,9 +124,7 @@ def _tables(book: Book) -> list[Table]:
             "gets no gradient from the loss, and seldom comes back.",
             deaths.HEADER,
             deaths.table(book),
-        )
-    )
-    made.append(
+        ),
         Table(
             "settings",
             "Settings, seeds and time",
@@ -175,9 +132,42 @@ def _tables(book: Book) -> list[Table]:
             "the clock, whatever else the machine was doing.",
             SETTINGS_HEADER,
             _settings(book),
+        ),
+    ]
+
+
+def _study_tables(book: Book, study: str) -> Iterator[Table]:
+    """Of one data set, what was measured of it."""
+    if book.variants(study, KNOWN):
+        yield Table(
+            f"probabilities-{study}",
+            f"How good the probabilities are, {TITLES[study]}",
+            "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: the "
+            "share of errors among the most certain images, averaged over how many these are; certain by u "
+            "for EDL and by entropy for the others. Means over the seeds ± their standard deviation.",
+            calibration.HEADER,
+            calibration.table(book, study),
         )
-    )
-    return made
+    if book.variants(study, STRANGERS):
+        yield Table(
+            f"strangers-{study}",
+            f"{TITLES[study]} networks on {STRANGERS_OF[study]}",
+            "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the known from the unknown by "
+            "entropy, the unknown being the positive class.",
+            figure3.HEADER,
+            figure3.table(book, study),
+        )
+    if book.variants(study, FGSM):
+        epsilons = ", ".join(f"{each:g}" for each in figure45.shared_epsilons(book, study))
+        yield Table(
+            f"attacks-{study}",
+            f"Attacks on {TITLES[study]}, all at the same strength",
+            f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero "
+            "gradient: of the images as they are, and where PGD has left them. Samples: draws that each "
+            "attacked prediction is the mean of, for methods that draw.",
+            figure45.HEADER,
+            figure45.table(book, study),
+        )
 
 
 SETTINGS_HEADER = (
