@@ -163,6 +163,25 @@ def test_parts_that_another_process_adds_meanwhile_are_kept(copied, monkeypatch)
     assert read_result(path) == result
 
 
+def test_what_another_process_measured_while_we_waited_is_not_measured_again(copied, monkeypatch):
+    path = result_path(copied, one("edl"))
+    whole = path.read_bytes()
+    data = json.loads(whole)
+    del data["parts"]["rotation"]
+    path.write_text(json.dumps(data))
+    train = engine.trained
+
+    def trained_beside_another(*given):
+        path.write_bytes(whole)
+        return train(*given)
+
+    monkeypatch.setattr(engine, "trained", trained_beside_another)
+    monkeypatch.setattr(engine, "measure", None)
+    said = []
+    assert "rotation" in run_one(one("edl"), copied, Told(said.append)).parts
+    assert said == []
+
+
 def test_waiting_for_another_process_is_told(copied):
     held = FileLock(run_folder(copied, one("edl")) / "lock")
     held.acquire()

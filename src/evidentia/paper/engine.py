@@ -23,7 +23,6 @@ from evidentia.paper.results import (
     differing,
     plain,
     present_result,
-    read_result,
     result_path,
     write_result,
 )
@@ -48,14 +47,13 @@ def run_all(experiments: Sequence[Experiment], folder: Path, told: Told | None =
 
 def run_one(experiment: Experiment, folder: Path, told: Told | None = None) -> Result:
     """The result of one experiment, with every part that it asks for; written after each part."""
-    told = told or Told()
-    require_same([experiment], folder)
+    told, run = told or Told(), run_folder(folder, experiment)
     result = present_result(folder, experiment)
     if not missing(experiment, result):
         return result
     model = trained(experiment, folder, told)
-    left = missing(experiment, present_result(folder, experiment))  # another process may have been at it
-    run = run_folder(folder, experiment)
+    result = present_result(folder, experiment)  # another process may have been at it meanwhile
+    left = missing(experiment, result)
     for part in left:
         if part == TRAINING:
             numbers, seconds = training_numbers(run)
@@ -67,7 +65,8 @@ def run_one(experiment: Experiment, folder: Path, told: Told | None = None) -> R
             result = present_result(folder, experiment)
             result = result.with_part(part, settings_of(part, experiment), numbers, seconds)
             write_result(result_path(folder, experiment), result)
-    told.say(f"{experiment.name}: {', '.join(left)} measured")
+    if left:
+        told.say(f"{experiment.name}: {', '.join(left)} measured")
     return result
 
 
@@ -87,25 +86,11 @@ def missing(experiment: Experiment, result: Result) -> list[str]:
 
 def require_ready(experiments: Sequence[Experiment], folder: Path) -> None:
     """Refuse, before any work, what would fail on the way: other settings, or data that can't be had."""
-    require_same(experiments, folder)
     left = [(each, missing(each, present_result(folder, each))) for each in experiments]
     needed = {each.study.data: "train" for each, parts in left if parts}
     needed |= {each.study.strangers: "test" for each, parts in left if STRANGERS in parts}
     for data, split in needed.items():
         load(data, split)
-
-
-def require_same(experiments: Sequence[Experiment], folder: Path) -> None:
-    """Refuse, before any work, results of trainings with other settings: they would be mixed with ours."""
-    for experiment in experiments:
-        path = result_path(folder, experiment)
-        if path.exists():
-            names = differing(read_result(path).trained, plain(experiment.description()))
-            if names:
-                raise TrainingError(
-                    f"{path} was trained with other settings ({', '.join(names)} differ); use another --out, "
-                    f"or remove it and {run_folder(folder, experiment)}"
-                )
 
 
 def run_folder(folder: Path, experiment: Experiment) -> Path:

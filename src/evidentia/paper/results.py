@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evidentia.errors import DataError
+from evidentia.errors import DataError, TrainingError
 from evidentia.paper.experiments import Experiment
 from evidentia.training.checkpoint import write_bytes_safely
 
@@ -81,9 +81,17 @@ def result_path(folder: Path, experiment: Experiment) -> Path:
 
 
 def present_result(folder: Path, experiment: Experiment) -> Result:
-    """As far as it has come: what is there, or a new one."""
-    path = result_path(folder, experiment)
-    return read_result(path) if path.exists() else new_result(experiment)
+    """As far as it has come: what is there, or a new one. One of another training is refused, not mixed."""
+    path, new = result_path(folder, experiment), new_result(experiment)
+    if not path.exists():
+        return new
+    result = read_result(path)
+    if names := differing(result.trained, new.trained):
+        raise TrainingError(
+            f"{path} was trained with other settings ({', '.join(names)} differ); use another --out, or "
+            f"remove it and checkpoints/{experiment.name} beside the results"
+        )
+    return result
 
 
 def write_result(path: Path, result: Result) -> None:
