@@ -9,25 +9,25 @@ PEERS_READY := $(PEERS)/.ready
 .PHONY: help demo test check bench clean
 
 help:  ## say what can be done here
-	@echo "evidentia: classifiers that know when they do not know"
+	@echo "nescio: classifiers that know when they do not know"
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-14s%s\n", $$1, $$2}'
 
 # Everything is installed once; again only when the requirements change.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
-		{ echo "evidentia needs Python 3.10 to 3.13; call: make PYTHON=python3.11 ..."; exit 1; }
+		{ echo "nescio needs Python 3.10 to 3.13; call: make PYTHON=python3.11 ..."; exit 1; }
 	@echo "setting up $(VENV): a few minutes, once"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
 demo: $(READY)  ## train on real digits, show letters and a turning 1, write demo/report.html
-	@$(BIN)/evidentia demo --out demo
+	@$(BIN)/nescio demo --out demo
 
 test: $(READY)  ## run the tests; core and losses must be covered line by line
 	$(BIN)/python -m pytest --cov --cov-report=
-	$(BIN)/coverage report --include='src/evidentia/core/*,src/evidentia/losses/*' --fail-under=100
+	$(BIN)/coverage report --include='src/nescio/core/*,src/nescio/losses/*' --fail-under=100
 
 check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/ruff check

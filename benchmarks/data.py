@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from evidentia.data import load
-from evidentia.data.catalog import CIFAR10, DIGITS
-from evidentia.data.store import fetch
+from nescio.data import load
+from nescio.data.catalog import CIFAR10, DIGITS
+from nescio.data.store import fetch
 
 REPETITIONS = 15
 MOST_READS, MOST_MEMORY = 3, 1.3
 PEAK = """
 from pathlib import Path
-from evidentia.data import load
+from nescio.data import load
 def peak():  # of this process alone, unlike ru_maxrss, which a child takes over from its parent
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 load("digits", "test")  # what the first load costs once

@@ -1,11 +1,11 @@
-"""Whether `evidentia demo` shows what it promises, measured on all of its data with its own settings.
+"""Whether `nescio demo` shows what it promises, measured on all of its data with its own settings.
 
 python -m benchmarks.demo
 """
 
 import sys
 
-from evidentia.demo.run import demo_inputs, demo_settings, run_demo
+from nescio.demo.run import demo_inputs, demo_settings, run_demo
 
 LEAST_ACCURACY, LEAST_ENTROPY_RATIO, LEAST_AUROC = 0.97, 2.5, 0.92
 

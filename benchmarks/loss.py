@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-import evidentia as ev
+import nescio as ev
 
 SHAPES = ((1000, 10), (256, 1000), (64, 21841))
 RISKS = ("squared_error", "type2", "cross_entropy")
@@ -103,7 +103,7 @@ def measure(risk: str, rows: int, classes: int) -> list[dict[str, Any]]:
     targets = torch.randint(classes, (rows,), generator=generator)
     others = peers(risk)
     losses: dict[str, Loss] = {"softmax cross-entropy": cross_entropy}
-    losses |= {f"evidentia, {name}": ours(risk, name) for name in ("exp", "relu")}
+    losses |= {f"nescio, {name}": ours(risk, name) for name in ("exp", "relu")}
     losses |= others
     taken = medians(losses, logits, targets)
     fastest = min((taken[name] for name in others), default=None)
@@ -123,7 +123,7 @@ def measure(risk: str, rows: int, classes: int) -> list[dict[str, Any]]:
 
 def missed(row: dict[str, Any]) -> bool:
     """Whether the loss with relu, as the peers compute it, is slower or larger than we promise."""
-    if row["contender"] != "evidentia, relu" or row["risk"] != "squared_error":
+    if row["contender"] != "nescio, relu" or row["risk"] != "squared_error":
         return False
     speedup = row["faster_than_fastest_peer"]
     slow = speedup is not None and speedup < LEAST_SPEEDUP[row["shape"][0]]

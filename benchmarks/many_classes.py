@@ -9,11 +9,11 @@ import sys
 
 import torch
 
-from evidentia.data import Dataset, rendered
-from evidentia.evaluation import detection_summary, summary
-from evidentia.methods import EDL, L2
-from evidentia.model import TrainedModel
-from evidentia.training import TrainingSettings
+from nescio.data import Dataset, rendered
+from nescio.evaluation import detection_summary, summary
+from nescio.methods import EDL, L2
+from nescio.model import TrainedModel
+from nescio.training import TrainingSettings
 
 MANY, MOST_LOST = 100, 0.02  # for so many classes and more: accuracy lost to softmax at most, better AUROC
 STRANGERS, LEAST, SETTINGS = 100, 4000, TrainingSettings(epochs=20, batch_size=128)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from evidentia.methods import METHODS, Batch, Dropout, Ensemble, Method, make_method
-from evidentia.nets import LeNetSpec
+from nescio.methods import METHODS, Batch, Dropout, Ensemble, Method, make_method
+from nescio.nets import LeNetSpec
 
 BATCH, SIZE, REPETITIONS = 256, 60_000, 15
 RESULTS = Path(__file__).parent / "results" / "methods.json"

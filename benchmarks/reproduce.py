@@ -1,4 +1,4 @@
-"""What `evidentia reproduce --preset quick` promises: its time, and the same numbers wherever it runs.
+"""What `nescio reproduce --preset quick` promises: its time, and the same numbers wherever it runs.
 
 python -m benchmarks.reproduce [FOLDER]
 
@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 MOST_MINUTES = 10
-QUICK = (str(Path(sys.executable).with_name("evidentia")), "reproduce", "--preset", "quick", "--out", "{}")
+QUICK = (str(Path(sys.executable).with_name("nescio")), "reproduce", "--preset", "quick", "--out", "{}")
 RAY = (sys.executable, "-m", "tests.paper.two_nodes", "{}", "quick")
 RUNS = {"here": QUICK, "again": QUICK, "ray": RAY}
 

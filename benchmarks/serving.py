@@ -22,14 +22,14 @@ from pathlib import Path
 
 import torch
 
-from evidentia.model import TrainedModel
-from evidentia.serve.served import bundled_paths
-from evidentia.training import as_input
+from nescio.model import TrainedModel
+from nescio.serve.served import bundled_paths
+from nescio.training import as_input
 
 CLIENTS, BATCH, TURNS = 64, 64, 4
 LEAST_SHARE, MOST_SLOW, MOST_GROWTH, MOST_TO_START = 0.6, 20.0, 1.1, 5.0
 PATIENCE = 600  # seconds for a load; a server that no longer answers is an error
-SERVE = (sys.executable, "-c", "from evidentia.cli.app import main; main()", "serve", "--port", "0")
+SERVE = (sys.executable, "-c", "from nescio.cli.app import main; main()", "serve", "--port", "0")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What starting costs: import evidentia beside import torch, and the command line's help.
+"""What starting costs: import nescio beside import torch, and the command line's help.
 
 python -m benchmarks.startup
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 REPETITIONS = 7
 MOST_OVER_TORCH, MOST_FOR_HELP = 0.3, 0.5
-PUBLIC = "import evidentia as ev; [getattr(ev, name) for name in ev.__all__]"
+PUBLIC = "import nescio as ev; [getattr(ev, name) for name in ev.__all__]"
 
 
 def seconds(*command: str) -> float:
@@ -24,12 +24,12 @@ def seconds(*command: str) -> float:
 
 def main() -> None:
     """Measure in turns, print the medians, fail where one is over its limit."""
-    script = shutil.which("evidentia", path=str(Path(sys.executable).parent)) or "evidentia"
+    script = shutil.which("nescio", path=str(Path(sys.executable).parent)) or "nescio"
     commands = {
         "import torch": (sys.executable, "-c", "import torch"),
-        "import torch, evidentia": (sys.executable, "-c", "import torch, evidentia"),
+        "import torch, nescio": (sys.executable, "-c", "import torch, nescio"),
         "... and use every public name": (sys.executable, "-c", PUBLIC),
-        "evidentia --help": (script, "--help"),
+        "nescio --help": (script, "--help"),
     }
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(REPETITIONS):
@@ -39,7 +39,7 @@ def main() -> None:
     torch = medians["import torch"]
     for name, median in medians.items():
         print(f"{name:32s} {median:6.2f} s   {median - torch:+6.2f} s against import torch")
-    over, answer = medians["import torch, evidentia"] - torch, medians["evidentia --help"]
+    over, answer = medians["import torch, nescio"] - torch, medians["nescio --help"]
     print(f"limits: {MOST_OVER_TORCH} s over import torch, {MOST_FOR_HELP} s for --help")
     if over > MOST_OVER_TORCH or answer > MOST_FOR_HELP:
         sys.exit(1)

@@ -18,11 +18,11 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as SampleDataset
 
-from evidentia.methods import EDL, L2, Method
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, Standardize
-from evidentia.training import Samples, TrainingSettings, as_input
-from evidentia.training.loop import Loop
+from nescio.methods import EDL, L2, Method
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, Standardize
+from nescio.training import Samples, TrainingSettings, as_input
+from nescio.training.loop import Loop
 
 SAMPLES, BATCH, REPETITIONS = 5120, 256, 7
 MOST_TO_CROSS_ENTROPY, LEAST_TO_USUAL, MOST_TO_FORWARD = 1.05, 2.5, 1.03

@@ -13,14 +13,14 @@ def session_cache(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _own_cache(session_cache, monkeypatch):
-    monkeypatch.setenv("EVIDENTIA_CACHE", str(session_cache))
-    monkeypatch.delenv("EVIDENTIA_DATA", raising=False)
+    monkeypatch.setenv("NESCIO_CACHE", str(session_cache))
+    monkeypatch.delenv("NESCIO_DATA", raising=False)
 
 
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     folder = tmp_path / "empty-cache"
-    monkeypatch.setenv("EVIDENTIA_CACHE", str(folder))
+    monkeypatch.setenv("NESCIO_CACHE", str(folder))
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Slow and plain references that the tests hold the library against; nothing here imports evidentia.
+"""Slow and plain references that the tests hold the library against; nothing here imports nescio.
 
 `exact_*` work in mpmath on plain lists of evidence, one sample at a time. Floats are taken as they are; `y`
 is a class index or a list with the soft label. `naive_*` are the formulas as printed, in torch float64: the

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evidentia.abstention import (
+from nescio.abstention import (
     EVERYTHING,
     LEAST_COVERAGE,
     MEASURES,
@@ -21,13 +21,13 @@ from evidentia.abstention import (
     clopper_pearson,
     fewest_samples,
 )
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.data import load
-from evidentia.errors import EvidentiaWarning, InputError
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec
-from evidentia.training import TrainingSettings
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.data import load
+from nescio.errors import NescioWarning, InputError
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec
+from nescio.training import TrainingSettings
 
 # Populations with a known error: how a score u in (0, 1) is drawn, how often an input with that score is
 # wrong, and the true error of all inputs with a score below t.
@@ -105,7 +105,7 @@ def as_opinion(score):
 
 def quietly(*args, **kwargs):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", EvidentiaWarning)
+        warnings.simplefilter("ignore", NescioWarning)
         return AbstentionRule.for_error(*args, **kwargs)
 
 
@@ -177,7 +177,7 @@ def test_opinions_some_without_evidence_keep_their_promise():
 def digits_opinion(session_cache):
     """What a network says of real digits that it was not trained on, and what they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EVIDENTIA_CACHE", str(session_cache))
+        patch.setenv("NESCIO_CACHE", str(session_cache))
         digits = load("digits")
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(len(digits), generator=generator)
@@ -368,7 +368,7 @@ def test_a_target_that_is_out_of_reach_is_said_and_nothing_is_accepted():
         r"the best threshold tried promises \d+\.?\d*% at coverage \d\.\d\d\. "
         r"Use more held-out samples, a larger target"
     )
-    with pytest.warns(EvidentiaWarning, match=message) as caught:
+    with pytest.warns(NescioWarning, match=message) as caught:
         rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
     assert caught[0].filename == __file__
     assert not rule.met
@@ -394,14 +394,14 @@ def test_the_best_promise_is_the_least_bound_of_all_candidates_rounded_up():
     best = min(bounds, key=bounds.get)
     percent = math.ceil(1e4 * bounds[best]) / 100
     expected = f"the best threshold tried promises {percent:.4g}% at coverage {best / 100:.2f}"
-    with pytest.warns(EvidentiaWarning, match=expected):
+    with pytest.warns(NescioWarning, match=expected):
         AbstentionRule.for_error(as_opinion(score), labels, 0.05, 0.9)
 
 
 def test_too_few_samples_are_said_with_the_number_needed():
     score, labels = held_out(50, rate=lambda u: 0 * u)
     with pytest.warns(
-        EvidentiaWarning,
+        NescioWarning,
         match="the best threshold tried promises 5.82% at coverage 1.00. Use at least 299 ",
     ):
         rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
@@ -412,7 +412,7 @@ def test_too_few_samples_are_said_with_the_number_needed():
     "opinion", [Opinion(torch.zeros(400, 2)), Opinion(torch.tensor([[1.0, 0.0]]).expand(400, 2))]
 )
 def test_where_all_is_rejected_or_wrong_nothing_is_promised(opinion):
-    with pytest.warns(EvidentiaWarning, match="; nothing can be promised. Use more"):
+    with pytest.warns(NescioWarning, match="; nothing can be promised. Use more"):
         rule = AbstentionRule.for_error(opinion, torch.ones(400, dtype=torch.long), 0.05)
     assert not rule.met
 
@@ -466,7 +466,7 @@ def test_coverage_beyond_what_is_not_rejected_is_said():
     message = (
         "no threshold accepts 75% of the 4 held-out inputs: all but 50% are rejected. Use a smaller target"
     )
-    with pytest.warns(EvidentiaWarning, match=message) as caught:
+    with pytest.warns(NescioWarning, match=message) as caught:
         rule = AbstentionRule.for_coverage(opinion, None, 0.75)
     assert caught[0].filename == __file__
     assert not rule.met

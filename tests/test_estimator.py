@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import evidentia as ev
-from evidentia.data import load
-from evidentia.nets import MLPSpec
+import nescio as ev
+from nescio.data import load
+from nescio.nets import MLPSpec
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import evidentia as ev
-from evidentia.data import load
-from evidentia.nets import from_softmax
+import nescio as ev
+from nescio.data import load
+from nescio.nets import from_softmax
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
 

@@ -11,22 +11,22 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-import evidentia as ev
-from evidentia.abstention import AbstentionRule
-from evidentia.data import Dataset, Table, load
-from evidentia.errors import DataError, ModelFileError, TrainingError
-from evidentia.methods import EDL, L2
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec
-from evidentia.training import TrainingSettings
-from evidentia.training.checkpoint import read_tensors, write_tensors
+import nescio as ev
+from nescio.abstention import AbstentionRule
+from nescio.data import Dataset, Table, load
+from nescio.errors import DataError, ModelFileError, TrainingError
+from nescio.methods import EDL, L2
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec
+from nescio.training import TrainingSettings
+from nescio.training.checkpoint import read_tensors, write_tensors
 
 QUICK = TrainingSettings(epochs=5, batch_size=32, learning_rate=5e-3)
 
 
 @pytest.fixture(scope="module")
 def digits(session_cache):
-    os.environ["EVIDENTIA_CACHE"] = str(session_cache)
+    os.environ["NESCIO_CACHE"] = str(session_cache)
     return load("digits").subset(600, torch.Generator().manual_seed(0))
 
 
@@ -204,7 +204,7 @@ def test_one_class_is_no_classification(digits):
 
 
 CHANGES = {
-    "version": (lambda h: h.update(format=99), "has format 99, this version of evidentia reads 1"),
+    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1"),
     "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
     "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
     "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
@@ -260,12 +260,12 @@ def test_files_that_are_something_else(models, tmp_path):
     with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
         TrainedModel.load(path)
     save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(ModelFileError, match="was not written by evidentia"):
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
         TrainedModel.load(path)
-    save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": "[1]"})
-    with pytest.raises(ModelFileError, match="was not written by evidentia"):
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": "[1]"})
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
         TrainedModel.load(path)
-    save_file({"a": torch.zeros(2)}, path, metadata={"evidentia": '{"header": [1], "sha256": ""}'})
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": '{"header": [1], "sha256": ""}'})
     with pytest.raises(ModelFileError, match="its header is no table"):
         TrainedModel.load(path)
     with pytest.raises(ModelFileError, match="there is no file"):
@@ -315,7 +315,7 @@ def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
 
 SAVING = """
 import sys, torch
-from evidentia.model import TrainedModel
+from nescio.model import TrainedModel
 model = TrainedModel.load(sys.argv[1])
 print("ready", flush=True)
 while True:

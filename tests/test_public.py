@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-import evidentia
+import nescio
 
 PUBLIC = [
     "AbstentionRule",
@@ -9,8 +9,8 @@ PUBLIC = [
     "Dropout",
     "EDL",
     "Ensemble",
-    "EvidentiaError",
-    "EvidentiaWarning",
+    "NescioError",
+    "NescioWarning",
     "EvidentialClassifier",
     "EvidentialLoss",
     "FFGU",
@@ -38,28 +38,28 @@ PUBLIC = [
 
 
 def test_the_public_list():
-    assert sorted(evidentia.__all__) == PUBLIC
-    assert dir(evidentia) == PUBLIC
+    assert sorted(nescio.__all__) == PUBLIC
+    assert dir(nescio) == PUBLIC
 
 
 def test_every_public_name_can_be_had():
-    assert all(getattr(evidentia, name) is not None for name in PUBLIC)
+    assert all(getattr(nescio, name) is not None for name in PUBLIC)
 
 
 def test_unknown_name_is_an_attribute_error():
-    assert not hasattr(evidentia, "softmax")
+    assert not hasattr(nescio, "softmax")
 
 
 def test_every_error_has_one_base():
-    errors = [getattr(evidentia, name) for name in PUBLIC if name.endswith("Error")]
-    assert all(issubclass(error, evidentia.EvidentiaError) for error in errors)
+    errors = [getattr(nescio, name) for name in PUBLIC if name.endswith("Error")]
+    assert all(issubclass(error, nescio.NescioError) for error in errors)
 
 
 def test_missing_extra_says_what_to_install():
-    message = str(evidentia.MissingExtraError("demo", "mlxtend"))
-    assert message == "mlxtend is not installed; install it with: pip install 'evidentia[demo]'"
+    message = str(nescio.MissingExtraError("demo", "mlxtend"))
+    assert message == "mlxtend is not installed; install it with: pip install 'nescio[demo]'"
 
 
 def test_importing_the_package_and_the_command_line_leaves_torch_alone():
-    code = "import sys, evidentia.cli.app; sys.exit('torch' in sys.modules)"
+    code = "import sys, nescio.cli.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,7 +3,7 @@
 python tools/bundle_models.py [METHOD...]     # these alone; then, as always, look at both
 python tools/bundle_models.py --look          # look at both, train nothing
 
-Both are one LeNet with a smaller hidden layer, trained on MNIST as `evidentia train` does it. They are the
+Both are one LeNet with a smaller hidden layer, trained on MNIST as `nescio train` does it. They are the
 only weights that the project keeps. Ends with 1 where they are too large or too weak, or softmax doubts too
 much.
 """
@@ -11,13 +11,13 @@ much.
 import sys
 from pathlib import Path
 
-from evidentia.data import load
-from evidentia.methods import make_method
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec
-from evidentia.training import TrainingSettings
+from nescio.data import load
+from nescio.methods import make_method
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec
+from nescio.training import TrainingSettings
 
-HOME = Path(__file__).parents[1] / "src" / "evidentia" / "serve" / "models"
+HOME = Path(__file__).parents[1] / "src" / "nescio" / "serve" / "models"
 METHODS = ("edl", "l2")
 NETWORK = LeNetSpec(hidden=300)
 SETTINGS = TrainingSettings()

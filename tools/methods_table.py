@@ -2,7 +2,7 @@
 
 python tools/methods_table.py
 
-The results come from `evidentia reproduce --preset paper --sets mnist`, the ratios from
+The results come from `nescio reproduce --preset paper --sets mnist`, the ratios from
 `python -m benchmarks.methods`.
 """
 
@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from evidentia.methods import METHODS
+from nescio.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 PAPER = {"l2": 99.4, "dropout": 99.5, "ensemble": 99.3, "ffgu": 99.1, "fflu": 99.1, "mnfg": 99.3, "edl": 99.3}

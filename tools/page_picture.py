@@ -2,7 +2,7 @@
 
 python tools/page_picture.py docs/images/page.png http://127.0.0.1:8000 80
 
-Needs a running `evidentia serve`, Chromium and Playwright.
+Needs a running `nescio serve`, Chromium and Playwright.
 """
 
 import io

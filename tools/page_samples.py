@@ -1,6 +1,6 @@
 """Write the sample pictures of the page: digits that the bundled networks were not trained on, and letters.
 
-python tools/page_samples.py src/evidentia/serve/page/samples.json
+python tools/page_samples.py src/nescio/serve/page/samples.json
 
 Of each class the picture nearest to the mean of its class is taken: a typical one, chosen without asking a
 model. The digits are of the test split of MNIST: the embedded ones are all in its training split. D and I
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from evidentia import data
+from nescio import data
 
 DIGITS, LETTERS = "0123456789", "ABCEFGHJ"
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evidentia import __version__
-from evidentia.cli import app
-from evidentia.data import load
-from evidentia.data.catalog import ENTRIES, MADE
+from nescio import __version__
+from nescio.cli import app
+from nescio.data import load
+from nescio.data.catalog import ENTRIES, MADE
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["evidentia", *words])
+        monkeypatch.setattr(sys, "argv", ["nescio", *words])
         monkeypatch.setattr("warnings.showwarning", None)
         with pytest.raises(SystemExit) as ended:
             app.main()
@@ -26,7 +26,7 @@ def run(monkeypatch, capsys):
 
 
 def test_version_and_help(run):
-    assert run("--version") == (0, f"evidentia {__version__}\n", "")
+    assert run("--version") == (0, f"nescio {__version__}\n", "")
     code, out, _ = run("--help")
     assert code == 0
     assert "data" in out
@@ -58,13 +58,13 @@ def rows(listed):
 
 def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypatch):
     (tmp_path / "notMNIST_small.tar.gz").touch()
-    monkeypatch.setenv("EVIDENTIA_DATA", str(tmp_path))
+    monkeypatch.setenv("NESCIO_DATA", str(tmp_path))
     code, out, _ = run("data", "list")
     assert code == 0
     listed = rows(out)
     assert listed["digits"].startswith("comes with the install 4 MB")
     assert listed["mnist"].startswith("to fetch")
-    assert listed["notmnist"].startswith("in EVIDENTIA_DATA")
+    assert listed["notmnist"].startswith("in NESCIO_DATA")
     assert listed["cifar5"].startswith("needs cifar10")
     assert listed["letters"].startswith("made on use")
     assert run("data", "fetch", "digits")[0] == 0
@@ -176,7 +176,7 @@ def test_data_show_refuses_what_would_be_ignored(run, photos, monkeypatch, words
 def test_data_show_writes_nothing_but_png(run, tmp_path, monkeypatch, out):
     (tmp_path / "folder.png").mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("evidentia.data.load", None)  # not even asked
+    monkeypatch.setattr("nescio.data.load", None)  # not even asked
     code, _, err = run("data", "show", "digits", "--out", out)
     assert (code, err) == (1, f"error: --out must name a .png file, got {out}\n")
 
@@ -204,7 +204,7 @@ def test_a_bug_is_one_line_too(run, photos, monkeypatch):
     def fail(*_):
         raise TypeError("one\ntwo")
 
-    monkeypatch.setattr("evidentia.data.contact_sheet", fail)
+    monkeypatch.setattr("nescio.data.contact_sheet", fail)
     code, _, err = run("data", "show", str(photos))
     assert (code, err) == (1, "error: TypeError: one (a bug; --debug shows where)\n")
     assert run("--debug", "data", "show", str(photos))[2].startswith("Traceback")
@@ -213,8 +213,8 @@ def test_a_bug_is_one_line_too(run, photos, monkeypatch):
 @pytest.mark.parametrize("words", [["--help"], ["data", "list"], ["data", "fetch", "digits"]])
 def test_torch_is_not_waited_for_in_vain(words):
     code = (
-        f"import sys; sys.argv = ['evidentia', *{words}]\n"
-        "from evidentia.cli.app import main\n"
+        f"import sys; sys.argv = ['nescio', *{words}]\n"
+        "from nescio.cli.app import main\n"
         "try: main()\n"
         "except SystemExit: print('torch' in sys.modules)"
     )

@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
-from evidentia.cli.choices import method_of, network_of
-from evidentia.data import Dataset, Table
-from evidentia.errors import InputError
-from evidentia.methods import EDL, L2, Dropout, Ensemble
-from evidentia.nets import LeNetSpec, MLPSpec
+from nescio.cli.choices import method_of, network_of
+from nescio.data import Dataset, Table
+from nescio.errors import InputError
+from nescio.methods import EDL, L2, Dropout, Ensemble
+from nescio.nets import LeNetSpec, MLPSpec
 
 IMAGES = Dataset(torch.zeros(3, 3, 32, 20, dtype=torch.uint8), torch.arange(3), ("a", "b", "c"), "images")
 ROWS = Table(torch.zeros(2, 7), torch.arange(2), ("a", "b"), "rows")

@@ -5,8 +5,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from evidentia.cli.demo import demo
-from evidentia.errors import InputError, MissingExtraError
+from nescio.cli.demo import demo
+from nescio.errors import InputError, MissingExtraError
 
 SMALL = ("--epochs", "1", "--samples", "100")
 
@@ -26,7 +26,7 @@ def test_the_demo_prints_a_table_and_where_to_go_on(app, tmp_path):
     words = result.stdout.split()
     assert report.as_uri() in words
     assert str(report.parent / "edl.safetensors") in words
-    assert "evidentia train --help" in result.stdout
+    assert "nescio train --help" in result.stdout
     table = [line.split() for line in result.stdout.splitlines() if "right answers" in line]
     shown = table[0][-2:]
     assert all(value.endswith("%") for value in shown)
@@ -44,7 +44,7 @@ def test_help_hides_what_tests_need(app):
 @pytest.fixture
 def untrained(monkeypatch):
     """Whatever is wrong shows before anything is trained."""
-    monkeypatch.setattr("evidentia.demo.run.run_demo", None)
+    monkeypatch.setattr("nescio.demo.run.run_demo", None)
 
 
 def test_out_is_a_file(untrained, tmp_path):
@@ -74,6 +74,6 @@ def test_a_missing_extra(untrained, tmp_path, monkeypatch):
 
 
 def test_torch_is_not_waited_for_by_the_import():
-    code = "import sys, evidentia.cli.demo; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    code = "import sys, nescio.cli.demo; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

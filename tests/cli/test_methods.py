@@ -3,8 +3,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from evidentia.cli.app import app
-from evidentia.methods import METHODS, make_method
+from nescio.cli.app import app
+from nescio.methods import METHODS, make_method
 
 
 def test_the_methods_with_cost_and_paper():
@@ -24,4 +24,4 @@ def test_a_table_for_people(columns):
     result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": columns})
     assert result.exit_code == 0
     assert "edl       risk=squared_error, evidence=exp, divergence_weight=by rule" in result.stdout
-    assert "evidentia train DATA --out RUN --method NAME" in result.stdout
+    assert "nescio train DATA --out RUN --method NAME" in result.stdout

@@ -15,18 +15,18 @@ from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_iris
 
-from evidentia.cli import app
-from evidentia.cli.sources import split
-from evidentia.data import from_csv, from_folder, load
-from evidentia.methods import METHODS
-from evidentia.model import TrainedModel
-from evidentia.training.checkpoint import read_tensors, write_tensors
+from nescio.cli import app
+from nescio.cli.sources import split
+from nescio.data import from_csv, from_folder, load
+from nescio.methods import METHODS
+from nescio.model import TrainedModel
+from nescio.training.checkpoint import read_tensors, write_tensors
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["evidentia", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["nescio", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             app.main()
         out, err = capsys.readouterr()
@@ -39,7 +39,7 @@ def run(monkeypatch, capsys):
 def photos(tmp_path_factory, session_cache):
     """Class folders with 40 digits each of 0, 1 and 2."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EVIDENTIA_CACHE", str(session_cache))
+        patch.setenv("NESCIO_CACHE", str(session_cache))
         digits = load("digits").only(["0", "1", "2"])
     folder = tmp_path_factory.mktemp("photos")
     for label, name in enumerate(("zero", "one", "two")):
@@ -51,7 +51,7 @@ def photos(tmp_path_factory, session_cache):
 
 def train(*words):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["evidentia", "train", *map(str, words)])
+        patch.setattr(sys, "argv", ["nescio", "train", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             app.main()
     assert not ended.value.code
@@ -456,7 +456,7 @@ def with_more_classes(path):
     [
         (truncated, "is damaged or no safetensors file"),
         (edited, "is damaged or was edited"),
-        (foreign, "was not written by evidentia"),
+        (foreign, "was not written by nescio"),
         (pickled, "is damaged or no safetensors file"),
         (with_more_classes, "does not fit together: 4 classes, but a network for 3"),
     ],

@@ -7,9 +7,9 @@ import typer
 from tests.paper.small import DEATHS, DIGITS
 from typer.testing import CliRunner
 
-from evidentia.cli.reproduce import ManyNames, reproduce
-from evidentia.errors import InputError, MissingExtraError
-from evidentia.paper.experiments import PRESETS, Line
+from nescio.cli.reproduce import ManyNames, reproduce
+from nescio.errors import InputError, MissingExtraError
+from nescio.paper.experiments import PRESETS, Line
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_it_makes_a_report_and_a_second_call_only_what_is_missing(app, tmp_path)
 def planned(monkeypatch):
     """What the command asks for, without doing it."""
     asked = {}
-    monkeypatch.setattr("evidentia.paper.experiments.plan", lambda *given: asked.update(given=given) or [])
-    monkeypatch.setattr("evidentia.paper.grid.run_grid", lambda *given: asked.update(ran=given))
+    monkeypatch.setattr("nescio.paper.experiments.plan", lambda *given: asked.update(given=given) or [])
+    monkeypatch.setattr("nescio.paper.grid.run_grid", lambda *given: asked.update(ran=given))
     return asked
 
 
@@ -100,6 +100,6 @@ def test_a_missing_extra(app, tmp_path, monkeypatch):
 
 
 def test_torch_is_not_waited_for_by_the_import():
-    code = "import sys, evidentia.cli.reproduce; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    code = "import sys, nescio.cli.reproduce; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

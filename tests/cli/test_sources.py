@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from evidentia.cli.sources import open_pair, split
-from evidentia.data import Table
-from evidentia.errors import DataError
+from nescio.cli.sources import open_pair, split
+from nescio.data import Table
+from nescio.errors import DataError
 
 
 def table(*counts):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import evidentia as ev
+import nescio as ev
 
 
 def batch(n=6, classes=10, seed=0):

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck, gradgradcheck
 
-import evidentia as ev
-from evidentia.core.evidence import EVIDENCE_FUNCTIONS, evidence_function, exp, relu, softplus
+import nescio as ev
+from nescio.core.evidence import EVIDENCE_FUNCTIONS, evidence_function, exp, relu, softplus
 
 
 def test_values():

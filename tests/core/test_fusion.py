@@ -4,7 +4,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests import references as ref
 
-import evidentia as ev
+import nescio as ev
 
 RULES = {
     "cumulative": ref.naive_cumulative_fusion,
@@ -22,7 +22,7 @@ def fuse(opinions, rule):
     """Fusion that expects the warning of the belief-constraint rule, and of that rule only."""
     if rule != "constraint":
         return ev.fuse(opinions, rule=rule)
-    with pytest.warns(ev.EvidentiaWarning):
+    with pytest.warns(ev.NescioWarning):
         return ev.fuse(opinions, rule=rule)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests import references as ref
 
-import evidentia as ev
+import nescio as ev
 
 SCALARS = ["entropy", "expected_entropy", "mutual_information", "differential_entropy", "dissonance"]
 SAMPLES = 200_000

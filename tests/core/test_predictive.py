@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-import evidentia as ev
-from evidentia.core.predictive import Prediction, Predictive
+import nescio as ev
+from nescio.core.predictive import Prediction, Predictive
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-import evidentia as ev
-from evidentia.core import evidence, rowwise
+import nescio as ev
+from nescio.core import evidence, rowwise
 
 
 @pytest.mark.parametrize("classes", [3, 10, 50])

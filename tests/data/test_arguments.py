@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from evidentia.data.arguments import check_whole
-from evidentia.errors import InputError
+from nescio.data.arguments import check_whole
+from nescio.errors import InputError
 
 
 @pytest.mark.parametrize("value", [1, 5, np.int64(3)])

@@ -3,9 +3,9 @@ import pytest
 import torch
 from PIL import ImageFont
 
-from evidentia.data import Dataset, contact_sheet
-from evidentia.data.contact import _printable
-from evidentia.errors import InputError
+from nescio.data import Dataset, contact_sheet
+from nescio.data.contact import _printable
+from nescio.errors import InputError
 
 
 def test_each_class_has_its_row_in_its_colours():

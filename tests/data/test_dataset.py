@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from evidentia.data import Dataset, Table
-from evidentia.errors import DataError, InputError
+from nescio.data import Dataset, Table
+from nescio.errors import DataError, InputError
 
 
 def make(n=6, classes=("a", "b", "c")):

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from evidentia.data import load
-from evidentia.data.catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
-from evidentia.data.formats import idx_bytes
-from evidentia.errors import DataError, FetchError, InputError
+from nescio.data import load
+from nescio.data.catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
+from nescio.data.formats import idx_bytes
+from nescio.errors import DataError, FetchError, InputError
 
 
 def test_digits_are_stratified_and_the_splits_apart():
@@ -118,7 +118,7 @@ def test_damage_in_the_cache_is_noticed(empty_cache):
     _fill(empty_cache / "notmnist", np.zeros((3, 28, 28), np.uint8), np.zeros(18_724, np.uint8))
     with pytest.raises(DataError, match="the header promises") as caught:
         load("notmnist", download=False)
-    assert f"delete {empty_cache / 'notmnist'} or run: evidentia data fetch notmnist" in str(caught.value)
+    assert f"delete {empty_cache / 'notmnist'} or run: nescio data fetch notmnist" in str(caught.value)
 
 
 def test_a_label_out_of_range_in_the_cache_is_noticed(empty_cache):

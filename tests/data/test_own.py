@@ -6,9 +6,9 @@ import pytest
 from PIL import Image
 from tests.data.made import raw_png
 
-from evidentia.data import Dataset, Table, from_csv, from_folder, from_npz, from_path
-from evidentia.data.own import inputs_from_csv, inputs_from_npz
-from evidentia.errors import DataError, EvidentiaWarning, InputError
+from nescio.data import Dataset, Table, from_csv, from_folder, from_npz, from_path
+from nescio.data.own import inputs_from_csv, inputs_from_npz
+from nescio.errors import DataError, NescioWarning, InputError
 
 
 def picture(path, value=100, size=(10, 8), mode="L"):
@@ -46,7 +46,7 @@ def test_the_size_asked_for(photos):
 
 def test_a_text_file_named_png_is_named_counted_and_passed_over(photos):
     (photos / "cat" / "notes.png").write_text("not a picture")
-    with pytest.warns(EvidentiaWarning, match=r"1 of 7 files .* cat/notes\.png .*passed over"):
+    with pytest.warns(NescioWarning, match=r"1 of 7 files .* cat/notes\.png .*passed over"):
         data = from_folder(photos)
     assert len(data) == 6
 
@@ -71,7 +71,7 @@ def damaged(kind):
 def test_a_damaged_picture_is_named_counted_and_passed_over(photos, kind):
     name, content = damaged(kind)
     (photos / "cat" / name).write_bytes(content)
-    with pytest.warns(EvidentiaWarning, match=rf"1 of 7 files .* cat/{name} .*passed over") as told:
+    with pytest.warns(NescioWarning, match=rf"1 of 7 files .* cat/{name} .*passed over") as told:
         data = from_folder(photos)
     assert len(told) == 1
     assert data.labels.tolist() == [0, 0, 0, 1, 1, 1]
@@ -88,7 +88,7 @@ def test_one_warning_for_all_that_is_no_picture(photos):
     for hidden in (".DS_Store", "Thumbs.db", "desktop.ini"):
         (photos / "dog" / hidden).touch()
     picture(photos / "dog" / ".checkpoints" / "0.png")
-    with pytest.warns(EvidentiaWarning, match="4 of 10 files") as told:
+    with pytest.warns(NescioWarning, match="4 of 10 files") as told:
         assert len(from_folder(photos)) == 6
     assert len(told) == 1
     for name in ("cat/0.gif", "cat/notes.txt", "dog/text.png", "dog/bad.png"):
@@ -105,7 +105,7 @@ def test_hidden_files_are_not_looked_at(photos):
 def test_a_class_whose_only_picture_is_damaged(photos):
     (photos / "owl").mkdir()
     (photos / "owl" / "0.png").write_bytes(raw_png(8, 10, 0, b"x"))
-    with pytest.warns(EvidentiaWarning), pytest.raises(DataError, match=r"class folder owl .* no readable"):
+    with pytest.warns(NescioWarning), pytest.raises(DataError, match=r"class folder owl .* no readable"):
         from_folder(photos)
 
 

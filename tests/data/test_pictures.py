@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 from tests.data.made import huge_png, raw_png
 
-from evidentia.data.pictures import Header, open_picture, read_header, read_picture
-from evidentia.errors import DataError
+from nescio.data.pictures import Header, open_picture, read_header, read_picture
+from nescio.errors import DataError
 
 
 def encoded(pixels, kind="PNG", **options):

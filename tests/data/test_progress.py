@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from evidentia.data import progress
+from nescio.data import progress
 
 
 @pytest.fixture

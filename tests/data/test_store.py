@@ -15,10 +15,10 @@ import pytest
 from filelock import FileLock
 from tests.data.made import CONTENT, Fixed, entry, left_in
 
-from evidentia.data import store
-from evidentia.data.store import fetch, is_cached, state
-from evidentia.data.unpack import gzip_file, tar_members
-from evidentia.errors import DataError, EvidentiaWarning, FetchError, InputError
+from nescio.data import store
+from nescio.data.store import fetch, is_cached, state
+from nescio.data.unpack import gzip_file, tar_members
+from nescio.errors import DataError, NescioWarning, FetchError, InputError
 
 
 def test_verified_files_are_kept_and_found_again(empty_cache):
@@ -58,7 +58,7 @@ def test_the_message_lists_all_that_was_tried_and_what_to_do(empty_cache, tmp_pa
         "  - one: can't be reached",
         "  - two: not installed",
         "What to do: put made.tar.gz into a folder, or into its sub-folder made/, "
-        "and name that folder with --data-dir or EVIDENTIA_DATA.",
+        "and name that folder with --data-dir or NESCIO_DATA.",
         "Or use another.",
     ]
 
@@ -85,7 +85,7 @@ def test_a_folder_given_holds_files_packed_or_not(empty_cache, tmp_path, monkeyp
         (given / place / "file.gz").write_bytes(gzip.compress(CONTENT))
     else:
         (given / place / "file").write_bytes(CONTENT)
-    monkeypatch.setenv("EVIDENTIA_DATA", str(given))
+    monkeypatch.setenv("NESCIO_DATA", str(given))
     never = Fixed()
     fetch(entry(never, archives={"file.gz": gzip_file}, subfolders=("made",)))
     assert never.asked == 0
@@ -99,8 +99,8 @@ def test_a_folder_given_that_is_not_there_is_refused(empty_cache, tmp_path, monk
         fetch(entry(Fixed()))
     nowhere = tmp_path / "nowhere"
     if by_variable:
-        monkeypatch.setenv("EVIDENTIA_DATA", str(nowhere))
-    named = "EVIDENTIA_DATA" if by_variable else "data_dir"
+        monkeypatch.setenv("NESCIO_DATA", str(nowhere))
+    named = "NESCIO_DATA" if by_variable else "data_dir"
     with pytest.raises(InputError, match=f"{named} must name a folder; there is no folder {nowhere}"):
         fetch(entry(Fixed()), None if by_variable else nowhere)
 
@@ -108,7 +108,7 @@ def test_a_folder_given_that_is_not_there_is_refused(empty_cache, tmp_path, monk
 def test_a_wrong_file_in_the_folder_given_is_told_even_if_another_source_works(empty_cache, tmp_path):
     (tmp_path / "file").write_bytes(b"wrong")
     expected = r"folder .*: file has another content .*; made comes from a fixed source instead"
-    with pytest.warns(EvidentiaWarning, match=expected):
+    with pytest.warns(NescioWarning, match=expected):
         fetch(entry(Fixed()), tmp_path)
     assert left_in(empty_cache) == ["file"]
 
@@ -129,7 +129,7 @@ def test_cached_files_are_hashed_only_when_asked(empty_cache):
     damage(fetch(entry(source)))
     fetch(entry(source))
     assert source.asked == 1
-    with pytest.warns(EvidentiaWarning, match=r"made/file is damaged; it is fetched anew"):
+    with pytest.warns(NescioWarning, match=r"made/file is damaged; it is fetched anew"):
         home = fetch(entry(source), recheck=True)
     assert (source.asked, (home / "file").read_bytes()) == (2, CONTENT)
     fetch(entry(source), recheck=True)
@@ -138,7 +138,7 @@ def test_cached_files_are_hashed_only_when_asked(empty_cache):
 
 def test_a_damaged_file_that_cannot_be_had_again_is_gone(empty_cache):
     damage(fetch(entry(Fixed())))
-    with pytest.warns(EvidentiaWarning), pytest.raises(FetchError, match="can't be had"):
+    with pytest.warns(NescioWarning), pytest.raises(FetchError, match="can't be had"):
         fetch(entry(), recheck=True)
     assert left_in(empty_cache) == []
 
@@ -170,10 +170,10 @@ def test_where_a_data_set_is(empty_cache, tmp_path, monkeypatch):
     assert state(entry(Fixed(needs_network=False))) == "comes with the install"
     given = tmp_path / "given"
     given.mkdir()
-    monkeypatch.setenv("EVIDENTIA_DATA", str(given))
+    monkeypatch.setenv("NESCIO_DATA", str(given))
     assert state(entry(Fixed())) == "to fetch"
     (given / "file").touch()
-    assert state(entry(Fixed())) == "in EVIDENTIA_DATA"
+    assert state(entry(Fixed())) == "in NESCIO_DATA"
     fetch(entry(Fixed(needs_network=False)), tmp_path)
     assert state(entry(Fixed())) == "here"
 
@@ -193,7 +193,7 @@ def test_room_is_looked_for_before_any_source_is_asked(empty_cache, monkeypatch)
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_no_room_on_the_disk(empty_cache, code):
     full, next_one = Fixed(error=OSError(code, "no room")), Fixed()
-    with pytest.raises(FetchError, match=r"no room on the disk for made: .*make room or set EVIDENTIA_CACHE"):
+    with pytest.raises(FetchError, match=r"no room on the disk for made: .*make room or set NESCIO_CACHE"):
         fetch(entry(full, next_one))
     assert next_one.asked == 0
     assert left_in(empty_cache) == []
@@ -201,16 +201,16 @@ def test_no_room_on_the_disk(empty_cache, code):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /sys, which nobody can write")
 def test_a_cache_that_cannot_be_written(monkeypatch):
-    monkeypatch.setenv("EVIDENTIA_CACHE", "/sys/evidentia")
+    monkeypatch.setenv("NESCIO_CACHE", "/sys/nescio")
     with pytest.raises(
-        FetchError, match="cache folder /sys/evidentia/made can't be written; set EVIDENTIA_CACHE"
+        FetchError, match="cache folder /sys/nescio/made can't be written; set NESCIO_CACHE"
     ):
         fetch(entry(Fixed()))
 
 
 def test_a_cache_below_a_file(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("EVIDENTIA_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("NESCIO_CACHE", str(tmp_path / "file"))
     with pytest.raises(FetchError, match="can't be written"):
         fetch(entry(Fixed()))
 
@@ -224,7 +224,7 @@ def test_a_file_where_the_folder_should_be(empty_cache):
 
 def test_a_cache_in_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("EVIDENTIA_CACHE", "~/mine")
+    monkeypatch.setenv("NESCIO_CACHE", "~/mine")
     assert fetch(entry(Fixed())) == tmp_path / "mine" / "made"
 
 
@@ -259,7 +259,7 @@ class Slow(Fixed):
 
 
 def _fetch_slowly(cache):
-    os.environ["EVIDENTIA_CACHE"] = cache
+    os.environ["NESCIO_CACHE"] = cache
     fetch(entry(Slow()))
 
 
@@ -280,8 +280,8 @@ INTERRUPTED = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
 from tests.data.made import entry
-from evidentia.cli import app
-from evidentia.data import catalog, store
+from nescio.cli import app
+from nescio.data import catalog, store
 class Endless:
     label, needs_network = "endless", True
     def deliver(self, wanted, folder, report):
@@ -289,7 +289,7 @@ class Endless:
         print("busy", flush=True)
         time.sleep(60)
 catalog.ENTRIES = {"made": entry(Endless())}
-sys.argv = ["evidentia", "data", "fetch", "made"]
+sys.argv = ["nescio", "data", "fetch", "made"]
 app.main()
 """
 
@@ -315,5 +315,5 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
 
 
 def test_the_default_cache_is_the_systems(monkeypatch):
-    monkeypatch.delenv("EVIDENTIA_CACHE")
-    assert store.cache_dir().name == "evidentia"
+    monkeypatch.delenv("NESCIO_CACHE")
+    assert store.cache_dir().name == "nescio"

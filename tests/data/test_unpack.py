@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from tests.data.made import Fixed, entry, huge_png, left_in
 
-from evidentia.data import unpack
-from evidentia.data.readers import read_cifar, read_idx
-from evidentia.data.store import fetch
-from evidentia.errors import DataError
+from nescio.data import unpack
+from nescio.data.readers import read_cifar, read_idx
+from nescio.data.store import fetch
+from nescio.errors import DataError
 
 
 def tar(path, members):

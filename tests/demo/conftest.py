@@ -1,6 +1,6 @@
 import pytest
 
-from evidentia.demo.run import demo_inputs, demo_settings, run_demo
+from nescio.demo.run import demo_inputs, demo_settings, run_demo
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +13,6 @@ def reported():
 def outcome(session_cache, reported):
     """A demo in small: trained too little to be good, enough to be shown."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EVIDENTIA_CACHE", str(session_cache))
+        patch.setenv("NESCIO_CACHE", str(session_cache))
         inputs = demo_inputs(samples=1000)
         return run_demo(demo_settings(seed=1, epochs=6), inputs, lambda *what: reported.append(what))

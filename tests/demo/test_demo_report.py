@@ -9,9 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from evidentia.demo import report
-from evidentia.errors import DataError
-from evidentia.model import TrainedModel
+from nescio.demo import report
+from nescio.errors import DataError
+from nescio.model import TrainedModel
 
 EMPTY = {"meta", "img", "br", "link", "input", "hr"}
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.data import load
-from evidentia.demo import run
-from evidentia.errors import InputError, MissingExtraError
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.data import load
+from nescio.demo import run
+from nescio.errors import InputError, MissingExtraError
 
 
 def test_both_networks_are_trained_alike(outcome):
@@ -98,5 +98,5 @@ def test_the_one_stands_upright_and_on_its_head_at_the_end(outcome):
 )
 def test_a_missing_extra_is_named(monkeypatch, module, package):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"^{package} is not installed.*evidentia\[demo\]"):
+    with pytest.raises(MissingExtraError, match=rf"^{package} is not installed.*nescio\[demo\]"):
         run.require_extras()

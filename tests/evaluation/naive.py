@@ -1,12 +1,12 @@
-"""The measures as loops over plain lists, and batches to try them on; evidentia.evaluation is not used."""
+"""The measures as loops over plain lists, and batches to try them on; nescio.evaluation is not used."""
 
 import math
 
 import torch
 from hypothesis import strategies as st
 
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
 
 # ------------------------------------------------------------------------------------------------- batches
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from evidentia.errors import InputError
-from evidentia.evaluation import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
-from evidentia.evaluation.attacks import true_class_loss
-from evidentia.methods import EDL, L2, Dropout, Ensemble
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, Standardize
+from nescio.errors import InputError
+from nescio.evaluation import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
+from nescio.evaluation.attacks import true_class_loss
+from nescio.methods import EDL, L2, Dropout, Ensemble
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, Standardize
 
 SPEC = LeNetSpec(1, 16, 16, num_classes=3, filters=(3, 4), hidden=8, dropout=0.0)
 METHODS = (L2(), EDL(), EDL(evidence="relu", output_bias=1.0), Ensemble(size=2))

@@ -8,9 +8,9 @@ from tests.evaluation import naive
 from tests.evaluation.naive import opinions, predicted, random_labels, random_opinion, random_prediction
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from evidentia import evaluation as ev
-from evidentia.core.predictive import Prediction
-from evidentia.errors import InputError
+from nescio import evaluation as ev
+from nescio.core.predictive import Prediction
+from nescio.errors import InputError
 
 THREE = predicted([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.5, 0.4, 0.1]])
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from tests.evaluation import naive
 from tests.evaluation.naive import opinions, predicted, random_opinion, random_prediction
 
-from evidentia import evaluation as ev
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.errors import InputError
+from nescio import evaluation as ev
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.errors import InputError
 
 OF_OPINIONS = [
     "entropy",

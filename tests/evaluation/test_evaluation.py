@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from evidentia import evaluation
+from nescio import evaluation
 
 PUBLIC = [
     "Detection",
@@ -47,6 +47,6 @@ def test_a_function_hides_the_module_of_its_name(name):
 
 
 def test_the_import_loads_no_metrics_package():
-    code = "import sys, evidentia.evaluation; print({'sklearn', 'torchmetrics', 'scipy'} & set(sys.modules))"
+    code = "import sys, nescio.evaluation; print({'sklearn', 'torchmetrics', 'scipy'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

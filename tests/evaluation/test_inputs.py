@@ -4,11 +4,11 @@ import pytest
 import torch
 from tests.evaluation.naive import predicted, random_labels, random_prediction
 
-from evidentia import evaluation
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.errors import InputError
-from evidentia.evaluation import inputs
+from nescio import evaluation
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.errors import InputError
+from nescio.evaluation import inputs
 
 WITH_LABELS = [
     evaluation.accuracy,

@@ -6,8 +6,8 @@ import torch
 from scipy import ndimage
 from tests.evaluation.naive import naive_rotation
 
-from evidentia.errors import InputError
-from evidentia.evaluation import narrowest, rotate
+from nescio.errors import InputError
+from nescio.evaluation import narrowest, rotate
 
 
 def noise(*shape, seed=0):

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.evaluation import naive
 from tests.evaluation.naive import opinions, predicted, random_labels, random_opinion, random_prediction
 
-from evidentia import evaluation as ev
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.errors import InputError
+from nescio import evaluation as ev
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.errors import InputError
 
 AREAS = [ev.area_under_risk_coverage, ev.excess_area]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from tests.evaluation import naive
 from tests.evaluation.naive import opinions, predicted, random_labels, random_opinion, random_prediction
 
-from evidentia import evaluation as ev
+from nescio import evaluation as ev
 
 KEYS = ["accuracy", "argmax_accuracy", "nll", "brier", "ece", "aurc", "mean_uncertainty", "mean_entropy"]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests import references as ref
 
-import evidentia as ev
+import nescio as ev
 
 # relative error of the value; error of the gradient relative to the largest element of its row
 LIMITS = {torch.float32: (2e-6, 1e-5), torch.float64: (1e-12, 1e-11)}

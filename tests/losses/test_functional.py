@@ -3,7 +3,7 @@ import torch
 from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
-import evidentia as ev
+import nescio as ev
 
 F = ev.functional
 RISKS = {

@@ -6,7 +6,7 @@ import torch
 from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
-import evidentia as ev
+import nescio as ev
 
 NAIVE = {
     "squared_error": ref.naive_squared_error,
@@ -258,7 +258,7 @@ def test_soft_labels_under_vmap():
 
 def test_many_rows_are_done_in_blocks(monkeypatch):
     """The blocks meet: more rows than one holds give what one row at a time gives."""
-    from evidentia.core import divergence
+    from nescio.core import divergence
 
     logits, targets = batch(50, 10, torch.float32)
     loss = ev.EvidentialLoss(reduction="none")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import references as ref
 
-import evidentia as ev
+import nescio as ev
 
 parameters = st.floats(1, 1e3)
 amounts = st.floats(1e-2, 1e3)

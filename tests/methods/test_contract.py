@@ -6,13 +6,13 @@ import json
 import pytest
 import torch
 
-import evidentia as ev
-from evidentia.core.predictive import Predictive
-from evidentia.data import Dataset
-from evidentia.methods import METHODS, Batch, make_method, method_from_dict, method_to_dict
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, MLPSpec
-from evidentia.training import TrainingSettings
+import nescio as ev
+from nescio.core.predictive import Predictive
+from nescio.data import Dataset
+from nescio.methods import METHODS, Batch, make_method, method_from_dict, method_to_dict
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, MLPSpec
+from nescio.training import TrainingSettings
 
 SPECS = {
     "lenet": LeNetSpec(1, 16, 16, 10, filters=(4, 6), hidden=16),

@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-import evidentia as ev
-from evidentia.methods import FFGU, MNFG, Batch
-from evidentia.nets import LeNetSpec, MLPSpec
-from evidentia.nets.bayesian import bayesian_layers, divergence, drawn_weights, normal_divergence
-from evidentia.nets.flows import FlowLayer
+import nescio as ev
+from nescio.methods import FFGU, MNFG, Batch
+from nescio.nets import LeNetSpec, MLPSpec
+from nescio.nets.bayesian import bayesian_layers, divergence, drawn_weights, normal_divergence
+from nescio.nets.flows import FlowLayer
 
 SPECS = [MLPSpec(5, 2), LeNetSpec(1, 16, 16, 10, filters=(2, 3), hidden=4)]
 

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-import evidentia as ev
-from evidentia.methods import FFGU, FFLU, Batch
-from evidentia.nets import LeNetSpec, MLPSpec
-from evidentia.nets.bayesian import (
+import nescio as ev
+from nescio.methods import FFGU, FFLU, Batch
+from nescio.nets import LeNetSpec, MLPSpec
+from nescio.nets.bayesian import (
     bayesian_layers,
     divergence,
     drawn_weights,

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-import evidentia as ev
-from evidentia.methods import EDL, L2, Batch, Dropout, Ensemble, make_method, method_from_dict, method_to_dict
-from evidentia.methods.evidential import default_divergence_weight
-from evidentia.methods.softmax import weight_penalty
-from evidentia.nets import LeNetSpec, MLPSpec
+import nescio as ev
+from nescio.methods import EDL, L2, Batch, Dropout, Ensemble, make_method, method_from_dict, method_to_dict
+from nescio.methods.evidential import default_divergence_weight
+from nescio.methods.softmax import weight_penalty
+from nescio.nets import LeNetSpec, MLPSpec
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from scipy.stats import norm
 from torch import nn
 from torch.nn import functional
 
-import evidentia as ev
-from evidentia.nets.bayesian import (
+import nescio as ev
+from nescio.nets.bayesian import (
     LEAST_VARIANCE,
     bayesian_layers,
     divergence,
@@ -150,7 +150,7 @@ def test_inputs_of_zero_give_finite_gradients(kind):
 def test_outputs_are_the_mean_and_a_sigma_for_each_unit_of_noise(kind, monkeypatch):
     layer, inputs = made(kind)
     mean, variance = exact_mean_and_variance(layer, inputs)
-    monkeypatch.setattr("evidentia.nets.bayesian.noise_like", torch.ones_like)
+    monkeypatch.setattr("nescio.nets.bayesian.noise_like", torch.ones_like)
     torch.testing.assert_close(layer.train()(inputs)[0], mean + variance.sqrt())
 
 

@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-import evidentia as ev
-from evidentia.methods import EDL, L2
-from evidentia.nets import MLPSpec, Standardize, from_softmax
-from evidentia.training import Samples, TrainingSettings, fit
+import nescio as ev
+from nescio.methods import EDL, L2
+from nescio.nets import MLPSpec, Standardize, from_softmax
+from nescio.training import Samples, TrainingSettings, fit
 
 
 def centers():

@@ -5,14 +5,14 @@ import torch
 from numpy.polynomial.hermite_e import hermegauss
 from torch.distributions import Normal
 
-from evidentia.nets.bayesian import (
+from nescio.nets.bayesian import (
     divergence,
     drawn_weights,
     gaussian_convolution,
     gaussian_linear,
     normal_divergence,
 )
-from evidentia.nets.flows import Flow, Multiplier, flow_convolution, flow_linear
+from nescio.nets.flows import Flow, Multiplier, flow_convolution, flow_linear
 
 SETTINGS = {"sigma": 0.1, "hidden": 6, "length": 2}
 LAYERS = {

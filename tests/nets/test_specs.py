@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from evidentia.errors import InputError
-from evidentia.nets import Layers, LeNetSpec, MLPSpec, spec_from_dict, spec_to_dict
+from nescio.errors import InputError
+from nescio.nets import Layers, LeNetSpec, MLPSpec, spec_from_dict, spec_to_dict
 
 
 def parameters(module):

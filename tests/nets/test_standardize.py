@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from evidentia.errors import InputError
-from evidentia.nets import Standardize, span_of
+from nescio.errors import InputError
+from nescio.nets import Standardize, span_of
 
 
 def test_mean_zero_and_scale_one_for_each_column():

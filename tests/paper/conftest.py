@@ -1,9 +1,9 @@
 import pytest
 from tests.paper.small import SMALL
 
-from evidentia.paper.book import Book
-from evidentia.paper.engine import run_all
-from evidentia.paper.experiments import PRESETS
+from nescio.paper.book import Book
+from nescio.paper.engine import run_all
+from nescio.paper.experiments import PRESETS
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def folder(session_cache, tmp_path_factory):
     """All results of the paper in small, computed once."""
     folder = tmp_path_factory.mktemp("paper")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("EVIDENTIA_CACHE", str(session_cache))
+        patch.setenv("NESCIO_CACHE", str(session_cache))
         run_all([each for study in SMALL for each in study.experiments()], folder)
     return folder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.paper.small import DIGITS, one
 
-from evidentia.paper.engine import run_one
+from nescio.paper.engine import run_one
 
 
 def experiment(epochs):

@@ -1,8 +1,8 @@
 """The paper's experiments in small: real digits, networks that train in a second."""
 
-from evidentia.nets import LeNetSpec
-from evidentia.paper.experiments import ALL_PARTS, KNOWN, SCORES, Changes, Line, Measuring, Study
-from evidentia.training import TrainingSettings
+from nescio.nets import LeNetSpec
+from nescio.paper.experiments import ALL_PARTS, KNOWN, SCORES, Changes, Line, Measuring, Study
+from nescio.training import TrainingSettings
 
 NETWORK = LeNetSpec(filters=(6, 8), hidden=32)
 TRAINING = TrainingSettings(epochs=2, batch_size=64, learning_rate=4e-3, device="cpu")

@@ -1,10 +1,10 @@
 import pytest
 
-from evidentia.paper import claims
-from evidentia.paper.book import Book
-from evidentia.paper.claims import CLAIMS, MISSING, NOT, PARTLY, REPRODUCED, check_all
-from evidentia.paper.experiments import COMPARED, NEEDS
-from evidentia.paper.results import Result
+from nescio.paper import claims
+from nescio.paper.book import Book
+from nescio.paper.claims import CLAIMS, MISSING, NOT, PARTLY, REPRODUCED, check_all
+from nescio.paper.experiments import COMPARED, NEEDS
+from nescio.paper.results import Result
 
 
 def result(variant, study="mnist", seed=0, **parts):

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 from tests.paper.small import DIGITS
 
-from evidentia.paper.book import Book
-from evidentia.paper.differences import ALWAYS, differences
-from evidentia.paper.experiments import LOSSES, PRESETS, Changes, Line
+from nescio.paper.book import Book
+from nescio.paper.differences import ALWAYS, differences
+from nescio.paper.experiments import LOSSES, PRESETS, Changes, Line
 
 
 def said(preset):

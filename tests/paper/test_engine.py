@@ -11,11 +11,11 @@ from filelock import FileLock
 from tests.paper.killed import experiment
 from tests.paper.small import DIGITS, PARTS, one
 
-from evidentia.errors import EvidentiaError, InputError, TrainingError
-from evidentia.paper import engine
-from evidentia.paper.engine import Told, missing, run_all, run_folder, run_one, trained
-from evidentia.paper.experiments import COMPARED, Changes, Line
-from evidentia.paper.results import new_result, read_result, result_path
+from nescio.errors import NescioError, InputError, TrainingError
+from nescio.paper import engine
+from nescio.paper.engine import Told, missing, run_all, run_folder, run_one, trained
+from nescio.paper.experiments import COMPARED, Changes, Line
+from nescio.paper.results import new_result, read_result, result_path
 
 EPOCHS = 6
 SMALL_NAMES = {line.variant for line in DIGITS.lines}
@@ -98,7 +98,7 @@ def test_what_is_missing_is_computed_and_the_same(copied, folder, monkeypatch):
     data = json.loads(path.read_text())
     kept = data["parts"].pop("transfer"), data["parts"].pop("rotation")
     path.write_text(json.dumps(data))
-    monkeypatch.setattr("evidentia.model.TrainedModel.train", None)
+    monkeypatch.setattr("nescio.model.TrainedModel.train", None)
     said = []
     run_one(one("edl"), copied, Told(said.append))
     assert said == ["digits/edl-0: rotation, transfer measured"]
@@ -108,7 +108,7 @@ def test_what_is_missing_is_computed_and_the_same(copied, folder, monkeypatch):
 
 
 def test_a_part_with_other_settings_is_measured_again(copied, monkeypatch):
-    monkeypatch.setattr("evidentia.model.TrainedModel.train", None)
+    monkeypatch.setattr("nescio.model.TrainedModel.train", None)
     study = replace(DIGITS, measuring=replace(DIGITS.measuring, pgd=(0.0, 0.2)))
     other = one("edl", study=study)
     assert missing(other, read_result(result_path(copied, other))) == ["pgd"]
@@ -202,7 +202,7 @@ def test_a_model_with_other_settings_is_refused(copied):
 
 def test_a_damaged_result_is_named(copied):
     result_path(copied, one("edl")).write_text("{")
-    with pytest.raises(EvidentiaError, match=r"edl-0\.json is damaged"):
+    with pytest.raises(NescioError, match=r"edl-0\.json is damaged"):
         run_all([one("edl")], copied)
 
 

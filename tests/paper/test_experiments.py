@@ -3,12 +3,12 @@ import dataclasses
 import pytest
 from tests.paper.small import DIGITS, one
 
-from evidentia.errors import InputError
-from evidentia.losses import EvidentialLoss
-from evidentia.methods import METHODS, make_method
-from evidentia.nets import LeNetSpec
-from evidentia.paper import experiments
-from evidentia.paper.experiments import COMPARED, NEEDS, PRESETS, VARIANTS, Changes, Experiment, plan
+from nescio.errors import InputError
+from nescio.losses import EvidentialLoss
+from nescio.methods import METHODS, make_method
+from nescio.nets import LeNetSpec
+from nescio.paper import experiments
+from nescio.paper.experiments import COMPARED, NEEDS, PRESETS, VARIANTS, Changes, Experiment, plan
 
 
 def test_every_method_of_the_paper_is_compared_and_edl_twice():

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from evidentia.paper import calibration, deaths, drawing, figure1, figure2, figure3, figure45, losses, table1
-from evidentia.paper.book import Book, label, spread
-from evidentia.paper.experiments import COMPARED
-from evidentia.paper.figure45 import over_epsilons
-from evidentia.paper.results import Result
+from nescio.paper import calibration, deaths, drawing, figure1, figure2, figure3, figure45, losses, table1
+from nescio.paper.book import Book, label, spread
+from nescio.paper.experiments import COMPARED
+from nescio.paper.figure45 import over_epsilons
+from nescio.paper.results import Result
 
 EMPTY = Book("paper", [])
 

@@ -10,11 +10,11 @@ import torch
 from tests.paper.small import one
 from tests.paper.two_nodes import experiments
 
-from evidentia.errors import InputError, MissingExtraError, TrainingError
-from evidentia.paper import grid
-from evidentia.paper.engine import Told, run_folder
-from evidentia.paper.grid import run_grid
-from evidentia.paper.results import read_result, result_path, write_result
+from nescio.errors import InputError, MissingExtraError, TrainingError
+from nescio.paper import grid
+from nescio.paper.engine import Told, run_folder
+from nescio.paper.grid import run_grid
+from nescio.paper.results import read_result, result_path, write_result
 
 
 @pytest.mark.timeout(600)  # on a busy machine Ray takes its time to notice that a node is gone
@@ -47,7 +47,7 @@ def test_no_such_place(tmp_path):
 
 def test_ray_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"ray is not installed.*evidentia\[cluster\]"):
+    with pytest.raises(MissingExtraError, match=r"ray is not installed.*nescio\[cluster\]"):
         run_grid([one("edl")], tmp_path, on="ray")
 
 

@@ -11,18 +11,18 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 from tests.paper.small import DIGITS, one
 
-from evidentia.core.opinion import Opinion
-from evidentia.core.predictive import Prediction
-from evidentia.data import load
-from evidentia.errors import InputError
-from evidentia.evaluation import narrowest, rotate
-from evidentia.methods import make_method
-from evidentia.model import TrainedModel
-from evidentia.nets import Standardize
-from evidentia.paper import measuring
-from evidentia.paper.engine import trained
-from evidentia.paper.measuring import evidence_numbers, images_of, measure, measured_with, part_settings
-from evidentia.paper.results import plain
+from nescio.core.opinion import Opinion
+from nescio.core.predictive import Prediction
+from nescio.data import load
+from nescio.errors import InputError
+from nescio.evaluation import narrowest, rotate
+from nescio.methods import make_method
+from nescio.model import TrainedModel
+from nescio.nets import Standardize
+from nescio.paper import measuring
+from nescio.paper.engine import trained
+from nescio.paper.measuring import evidence_numbers, images_of, measure, measured_with, part_settings
+from nescio.paper.results import plain
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 import pytest
 from tests.paper.small import SMALL
 
-from evidentia.errors import DataError, InputError
-from evidentia.paper import report
-from evidentia.paper.book import Book
-from evidentia.paper.claims import CLAIMS, MARKS, NOT, PARTLY, REPRODUCED
-from evidentia.paper.experiments import PRESETS
-from evidentia.paper.results import write_result
+from nescio.errors import DataError, InputError
+from nescio.paper import report
+from nescio.paper.book import Book
+from nescio.paper.claims import CLAIMS, MARKS, NOT, PARTLY, REPRODUCED
+from nescio.paper.experiments import PRESETS
+from nescio.paper.results import write_result
 
 pytestmark = pytest.mark.usefixtures("_small")
 EMPTY_TAGS = {"meta", "img", "br", "link", "input", "hr"}
@@ -176,7 +176,7 @@ def test_what_is_missing_is_shown_as_missing(book, tmp_path):
     assert "digits/dropout-0" in said
     assert "digits/l2-0" not in said
     assert "**not measured**" in text
-    assert "`evidentia reproduce --preset quick --out DIR`, where DIR is the folder of this report" in text
+    assert "`nescio reproduce --preset quick --out DIR`, where DIR is the folder of this report" in text
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])

@@ -5,9 +5,9 @@ import pytest
 import torch
 from tests.paper.small import one
 
-from evidentia.errors import DataError
-from evidentia.paper import results
-from evidentia.paper.results import (
+from nescio.errors import DataError
+from nescio.paper import results
+from nescio.paper.results import (
     Result,
     differing,
     new_result,
@@ -83,7 +83,7 @@ def test_a_part_that_was_measured_elsewhere_says_so(result, monkeypatch):
         ("[1]", "is damaged"),
         ("{}", "is damaged"),
         ('{"format": 1, "study": "digits"}', "is damaged"),
-        ('{"format": 7}', "has format 7, this version of evidentia reads 1"),
+        ('{"format": 7}', "has format 7, this version of nescio reads 1"),
     ],
 )
 def test_a_file_that_is_no_result(tmp_path, content, reason):

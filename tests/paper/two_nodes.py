@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.paper.small import DIGITS
 
-from evidentia.paper.experiments import plan
+from nescio.paper.experiments import plan
 
 PARTS = ("known", "fgsm", "transfer")
 
@@ -29,7 +29,7 @@ def main(folder, chosen):
     import ray
     from ray.cluster_utils import Cluster
 
-    from evidentia.paper.grid import run_on_ray
+    from nescio.paper.grid import run_on_ray
 
     cluster = Cluster(
         initialize_head=True,

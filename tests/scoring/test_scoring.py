@@ -10,14 +10,14 @@ import pytest
 import torch
 from PIL import Image
 
-from evidentia.cli import app
-from evidentia.data.pictures import read_picture
-from evidentia.errors import DataError, InputError
-from evidentia.methods import EDL, L2
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, MLPSpec, Standardize
-from evidentia.scoring import run, score
-from evidentia.scoring.sources import open_source
+from nescio.cli import app
+from nescio.data.pictures import read_picture
+from nescio.errors import DataError, InputError
+from nescio.methods import EDL, L2
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.scoring import run, score
+from nescio.scoring.sources import open_source
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -73,7 +73,7 @@ def test_rows_are_what_the_model_says(model, pictures, tmp_path, small_chunks):
     assert seen == [(0, 37), (10, 37), (20, 37), (30, 37), (37, 37)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.parquet"]
     table = pq.read_table(tmp_path / "o.parquet")
-    assert json.loads(table.schema.metadata[b"evidentia"])["classes"] == list(CLASSES)
+    assert json.loads(table.schema.metadata[b"nescio"])["classes"] == list(CLASSES)
     rows = table.to_pylist()
     assert [row["input"] for row in rows] == sorted(
         path.relative_to(pictures).as_posix() for path in pictures.glob("group*/*.png")
@@ -248,7 +248,7 @@ def test_a_changed_folder_has_another_fingerprint(pictures, tmp_path):
 
 
 def test_the_command(model, pictures, tmp_path, monkeypatch, capsys):
-    words = ["evidentia", "score", str(model), str(pictures), "--out", str(tmp_path / "o.parquet")]
+    words = ["nescio", "score", str(model), str(pictures), "--out", str(tmp_path / "o.parquet")]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         app.main()
@@ -261,7 +261,7 @@ def test_the_command(model, pictures, tmp_path, monkeypatch, capsys):
 def test_ray_writes_the_same_rows(model, pictures, tmp_path):
     images = np.random.default_rng(2).integers(256, size=(2500, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "many.npz", images=images)
-    start = [sys.executable, "-c", "from evidentia.cli.app import main; main()", "score", model]
+    start = [sys.executable, "-c", "from nescio.cli.app import main; main()", "score", model]
     for name, more in (("here", []), ("ray", ["--on", "ray"])):
         words = [*start, tmp_path / "many.npz", "--out", tmp_path / f"{name}.parquet", *more]
         ended = subprocess.run([str(word) for word in words], capture_output=True, text=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-START = [sys.executable, "-c", "from evidentia.cli.app import main; main()", "serve"]
+START = [sys.executable, "-c", "from nescio.cli.app import main; main()", "serve"]
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def _serving(*models, port=0):
 
 @pytest.fixture(scope="session")
 def serving():
-    """`evidentia serve` until the block ends; gives its address, told once it listens."""
+    """`nescio serve` until the block ends; gives its address, told once it listens."""
     return _serving
 
 

@@ -5,10 +5,10 @@ import io
 import torch
 from PIL import Image
 
-from evidentia.methods import EDL, L2
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, MLPSpec, Standardize
-from evidentia.serve.served import ServedModel
+from nescio.methods import EDL, L2
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.serve.served import ServedModel
 
 CLASSES = ("cat", "dog", "owl")
 PICTURE = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=8)

@@ -17,14 +17,14 @@ import pytest
 import torch
 from tests.serve.made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, served, untrained
 
-from evidentia.abstention import AbstentionRule
-from evidentia.methods import EDL, L2
-from evidentia.serve import reading
-from evidentia.serve.app import create_app
-from evidentia.serve.limits import Limits
-from evidentia.serve.reading import read_json
-from evidentia.serve.refusals import Refusal
-from evidentia.serve.service import Service
+from nescio.abstention import AbstentionRule
+from nescio.methods import EDL, L2
+from nescio.serve import reading
+from nescio.serve.app import create_app
+from nescio.serve.limits import Limits
+from nescio.serve.reading import read_json
+from nescio.serve.refusals import Refusal
+from nescio.serve.service import Service
 
 JSON = {"content-type": "application/json"}
 FORM = "multipart/form-data; boundary=x"
@@ -557,28 +557,28 @@ def test_metrics(ask):
     ask("POST", "/v1/opinions", app=app, json={"inputs": []})
     ask("GET", "/some/path/of/an/attacker", app=app)
     text = ask("GET", "/metrics", app=app).text
-    assert 'evidentia_requests_total{path="/v1/opinions",status="200"} 1.0' in text
-    assert 'evidentia_requests_total{path="/v1/opinions",status="422"} 1.0' in text
-    assert 'evidentia_requests_total{path="other",status="404"} 1.0' in text
-    assert 'evidentia_batch_size_sum{model="edl"} 3.0' in text
+    assert 'nescio_requests_total{path="/v1/opinions",status="200"} 1.0' in text
+    assert 'nescio_requests_total{path="/v1/opinions",status="422"} 1.0' in text
+    assert 'nescio_requests_total{path="other",status="404"} 1.0' in text
+    assert 'nescio_batch_size_sum{model="edl"} 3.0' in text
     assert "attacker" not in text
-    counted = [line for line in text.splitlines() if line.startswith('evidentia_opinions_total{accepted="')]
+    counted = [line for line in text.splitlines() if line.startswith('nescio_opinions_total{accepted="')]
     assert sum(float(line.split()[-1]) for line in counted) == 6
 
 
 def test_what_a_dead_process_had_waiting_is_forgotten(tmp_path):
     script = """
 import os, sys
-from evidentia.serve.metrics import Metrics, forget_the_dead
+from nescio.serve.metrics import Metrics, forget_the_dead
 if os.fork() == 0:
     Metrics().waiting(5)
     os._exit(0)
 os.wait()
 metrics = Metrics()
 metrics.waiting(2)
-print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+print(metrics.text().decode().split("nescio_waiting ")[-1].split()[0])
 forget_the_dead()
-print(metrics.text().decode().split("evidentia_waiting ")[-1].split()[0])
+print(metrics.text().decode().split("nescio_waiting ")[-1].split()[0])
 """
     environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
@@ -616,7 +616,7 @@ def test_pictures_that_arrive_together_share_a_pass():
             return [answer.json() for answer in answers], (await client.get("/metrics")).text
 
     answers, text = asyncio.run(scenario())
-    passes = float(text.split('evidentia_batch_size_count{model="edl"} ')[1].split()[0])
+    passes = float(text.split('nescio_batch_size_count{model="edl"} ')[1].split()[0])
     assert passes < 20
     alone = pair()["edl"].opinions(torch.cat([pictures(1, seed) for seed in range(20)])[:, None])
     for answer, expected in zip(answers, alone, strict=True):

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from evidentia.serve.batching import Batcher
-from evidentia.serve.refusals import Refusal
+from nescio.serve.batching import Batcher
+from nescio.serve.refusals import Refusal
 
 
 class Recorder:

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from evidentia.data import load
-from evidentia.serve.served import bundled_paths, load_models
+from nescio.data import load
+from nescio.serve.served import bundled_paths, load_models
 
 
 def test_two_files_under_three_megabytes():

@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from evidentia.core.opinion import Opinion
-from evidentia.evaluation.rotation import rotate
-from evidentia.methods import EDL, L2
-from evidentia.model import TrainedModel
-from evidentia.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.core.opinion import Opinion
+from nescio.evaluation.rotation import rotate
+from nescio.methods import EDL, L2
+from nescio.model import TrainedModel
+from nescio.nets import LeNetSpec, MLPSpec, Standardize
 
 WIDE = {"width": 1280, "height": 900}
 UNKNOWN = "I do not know"
@@ -63,7 +63,7 @@ def page(visit, expect):
 @pytest.fixture(scope="module")
 def samples():
     """name -> picture (28, 28)."""
-    text = (resources.files("evidentia.serve") / "page" / "samples.json").read_text()
+    text = (resources.files("nescio.serve") / "page" / "samples.json").read_text()
     pictures = [one for group in json.loads(text)["groups"].values() for one in group]
     return {
         one["name"]: np.frombuffer(base64.b64decode(one["pixels"]), np.uint8).reshape(28, 28)

@@ -17,10 +17,10 @@ import uvicorn
 from tests.serve.conftest import START
 from tests.serve.made import PICTURE, pictures, untrained
 
-from evidentia.cli import app
-from evidentia.methods import EDL, L2
-from evidentia.serve import connection
-from evidentia.serve.connection import Connection
+from nescio.cli import app
+from nescio.methods import EDL, L2
+from nescio.serve import connection
+from nescio.serve.connection import Connection
 
 ONE = json.dumps({"inputs": pictures(1).tolist()}).encode()
 
@@ -35,7 +35,7 @@ def files(tmp_path_factory):
 
 @contextmanager
 def process(*words):
-    """`evidentia serve` and its port, once it listens."""
+    """`nescio serve` and its port, once it listens."""
     command = [*START, *map(str, words), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         try:
@@ -140,7 +140,7 @@ def test_many_at_once_are_answered_and_share_passes(port):
             assert one["probabilities"] == pytest.approx(other["probabilities"], rel=1e-4)
     text = get(port, "/metrics")
     passes, inputs = (
-        float(text.split(f'evidentia_batch_size_{what}{{model="small"}} ')[1].split()[0])
+        float(text.split(f'nescio_batch_size_{what}{{model="small"}} ')[1].split()[0])
         for what in ("count", "sum")
     )
     assert inputs >= 64
@@ -153,7 +153,7 @@ def test_what_was_accepted_is_finished_when_it_ends_under_load(files):
         assert post(port)[0] == 200
         large = [pool.submit(post, port, many) for _ in range(2)]
         # Accepted is what has been read: the counter of waiting inputs says so.
-        while "evidentia_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
+        while "nescio_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
             time.sleep(0.002)
         unfinished = sum(not task.done() for task in large)
         server.send_signal(signal.SIGTERM)
@@ -180,7 +180,7 @@ def test_several_processes_count_together(files):
             text = get(port, "/metrics")
             counted = float(text.split('requests_total{path="/v1/opinions",status="200"} ')[1].split()[0])
         assert counted == 6
-        assert "evidentia_waiting 0.0" in text
+        assert "nescio_waiting 0.0" in text
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=60)
     assert server.returncode == 0
@@ -228,7 +228,7 @@ def test_connections_that_never_ask_are_closed():
 @pytest.fixture
 def run(monkeypatch, capsys):
     def call(*words):
-        monkeypatch.setattr(sys, "argv", ["evidentia", "serve", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["nescio", "serve", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
             app.main()
         return ended.value.code, capsys.readouterr().err

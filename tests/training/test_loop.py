@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import nn
 
-import evidentia as ev
-from evidentia.errors import TrainingError
-from evidentia.methods import EDL, L2, Ensemble
-from evidentia.nets import LeNetSpec, MLPSpec, Standardize
-from evidentia.training import Run, Samples, TrainingSettings, fit
-from evidentia.training.augment import draw_moves, moved
-from evidentia.training.loop import member_seed, rate_at, split_evenly, sweep
-from evidentia.training.runtime import make_fabric, native_bfloat16, require_device
+import nescio as ev
+from nescio.errors import TrainingError
+from nescio.methods import EDL, L2, Ensemble
+from nescio.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.training import Run, Samples, TrainingSettings, fit
+from nescio.training.augment import draw_moves, moved
+from nescio.training.loop import member_seed, rate_at, split_evenly, sweep
+from nescio.training.runtime import make_fabric, native_bfloat16, require_device
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
 
@@ -128,7 +128,7 @@ def test_dead_evidence_is_told_once_with_a_remedy():
         module[-1].weight[1], module[-1].bias[1] = 0.0, -5.0
     standardize = Standardize((0.0,) * 5, (1.0,) * 5)
     remedy = r"class 1: no evidence on any input of epoch 1, .*evidence='exp'"
-    with pytest.warns(ev.EvidentiaWarning, match=remedy) as said:
+    with pytest.warns(ev.NescioWarning, match=remedy) as said:
         fit(method, module, standardize, blobs(), TrainingSettings(epochs=3, learning_rate=1e-6))
     assert len([one for one in said if "no evidence" in str(one.message)]) == 1
 
@@ -165,7 +165,7 @@ def test_being_stuck_is_told_with_a_remedy():
     samples = blobs(300, classes=3)
     shuffled = Samples(torch.zeros_like(samples.inputs), samples.labels)
     with pytest.warns(
-        ev.EvidentiaWarning, match=r"after 3 epochs .*as good as guessing; lower the learning rate"
+        ev.NescioWarning, match=r"after 3 epochs .*as good as guessing; lower the learning rate"
     ):
         trained(EDL(), shuffled, epochs=4, batch_size=8, learning_rate=1e-5)
 
@@ -299,19 +299,19 @@ def test_another_training_in_the_folder_is_refused(tmp_path):
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     trained(run=Run(tmp_path, {}), epochs=1)
-    with pytest.raises(ev.EvidentiaError, match="does not fit this training"):
+    with pytest.raises(ev.NescioError, match="does not fit this training"):
         trained(run=Run(tmp_path, {}), spec=MLPSpec(5, 3, hidden=(7,)))
     (tmp_path / "checkpoint.safetensors").write_bytes(b"rubbish")
-    with pytest.raises(ev.EvidentiaError, match="damaged or no safetensors file"):
+    with pytest.raises(ev.NescioError, match="damaged or no safetensors file"):
         trained(run=Run(tmp_path, {}))
 
 
 KILLED = """
 import hashlib, sys, torch
 from tests.training.test_loop import blobs, weights
-from evidentia.methods import Ensemble
-from evidentia.nets import MLPSpec, Standardize
-from evidentia.training import Run, TrainingSettings, fit
+from nescio.methods import Ensemble
+from nescio.nets import MLPSpec, Standardize
+from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
 method = Ensemble(2)
@@ -377,9 +377,9 @@ def test_a_training_leaves_no_denormal_weights():
 TWO_PROCESSES = """
 import os, sys, torch
 from tests.training.test_loop import squares, weights
-from evidentia.methods import EDL, MNFG, Ensemble
-from evidentia.nets import LeNetSpec, Standardize
-from evidentia.training import Run, TrainingSettings, fit
+from nescio.methods import EDL, MNFG, Ensemble
+from nescio.nets import LeNetSpec, Standardize
+from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
 spec = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0)

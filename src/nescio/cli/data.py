@@ -1,0 +1,109 @@
+"""`nescio data`: what data sets there are, fetching them, looking at them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from nescio.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from nescio.data import Dataset, Table
+
+app = typer.Typer(help="Data sets: list, fetch, show.", no_args_is_help=True)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="A folder that holds the files already. Default: NESCIO_DATA."),
+]
+
+
+@app.command("list")
+def list_() -> None:
+    """Say what is here, what can be had, how large it is and under which licence."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from nescio.data.catalog import ENTRIES, MADE
+    from nescio.data.store import cache_dir, is_cached, state
+
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for heading in ("name", "state", "size", "what it is", "licence"):
+        table.add_column(heading, overflow="fold")
+    for entry in ENTRIES.values():
+        table.add_row(entry.name, state(entry), f"{entry.size / 1e6:.0f} MB", entry.about, entry.licence)
+    for made in MADE:
+        lacks = made.needs and not is_cached(ENTRIES[made.needs])
+        how = f"needs {made.needs}" if lacks else "made on use"
+        table.add_row(made.name, how, "-", made.about, made.licence)
+    console = Console()
+    console.print(table)
+    console.print(f"Files are kept in {cache_dir()}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def fetch(names: Annotated[list[str], typer.Argument()], data_dir: DataDir = None) -> None:
+    """Bring data sets here and verify them; verify again those that are here."""
+    from nescio.data.catalog import ENTRIES
+    from nescio.data.store import fetch as fetch_files
+
+    unknown = [name for name in names if name not in ENTRIES]
+    if unknown:
+        raise InputError(f"can't fetch {', '.join(unknown)}; to fetch: {', '.join(ENTRIES)}")
+    for name in names:
+        folder = fetch_files(ENTRIES[name], data_dir, recheck=True)
+        typer.echo(f"{name}: {ENTRIES[name].count:,} images, verified, in {folder}")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A data set, a folder of class folders or an .npz file.")],
+    out: Annotated[Path | None, typer.Option(help="The PNG to write. Default: NAME.png.")] = None,
+    split: Annotated[str | None, typer.Option(help="train or test. Default: train.")] = None,
+    data_dir: DataDir = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse files that are no pictures.")] = False,
+) -> None:
+    """Draw a contact sheet of a data set, or of images of your own, as PNG.
+
+    A name of the catalog wins over a folder of the same name; ./NAME is the folder.
+    """
+    from nescio.data import Dataset, contact_sheet
+
+    if out is not None and (out.suffix.lower() != ".png" or out.is_dir()):
+        raise InputError(f"--out must name a .png file, got {out}")
+    dataset = _open(name, split, data_dir, strict)
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"a contact sheet needs images, got {dataset}")
+    out = out or Path(f"{dataset.name}.png")
+    _write(contact_sheet(dataset), out)
+    typer.echo(f"{dataset}: samples in {out}")
+
+
+def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> Dataset | Table:
+    from nescio.data import from_path, load
+    from nescio.data.catalog import in_catalog
+
+    if in_catalog(name) or not Path(name).exists():
+        if strict:
+            raise InputError(f"--strict goes with a folder of pictures, not with {name}")
+        return load(name, split or "train", data_dir=data_dir)
+    if split is not None or data_dir is not None:
+        raise InputError(f"--split and --data-dir go with a data set of the catalog, not with {name}")
+    return from_path(name, strict=strict)
+
+
+def _write(picture: Image, path: Path) -> None:
+    """Write a PNG aside and move it into place: whatever fails, there is never half a file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".nescio-", dir=path.parent) as aside:
+            picture.save(Path(aside) / "sheet", "PNG")
+            os.replace(Path(aside) / "sheet", path)
+    except OSError as error:
+        raise DataError(f"{path} can't be written: {error.strerror or error}") from error

@@ -1,0 +1,41 @@
+"""`nescio demo`: the whole idea on real data, in about two minutes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nescio.cli.shown import epochs_shown, print_table, require_folder
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder for the report and both models.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Another number, another training.")] = 0,
+    epochs: Annotated[int | None, typer.Option(hidden=True)] = None,
+    samples: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Train an evidential and a softmax network on digits, show them letters, and write a report."""
+    from nescio.demo.run import demo_inputs, demo_settings, require_extras, run_demo
+
+    require_extras()
+    from nescio.demo.report import table, write_report
+
+    start = time.perf_counter()
+    settings, inputs = demo_settings(seed, epochs), demo_inputs(samples)
+    require_folder(out)
+    typer.echo(
+        f"Training two networks on {len(inputs.train):,} real digits, {settings.epochs} epochs each: "
+        "one evidential, one with softmax."
+    )
+    with epochs_shown(settings.epochs, "evidential", "softmax") as report:
+        outcome = run_demo(settings, inputs, report)
+    path = write_report(outcome, out)
+    header = ("", "evidential", "softmax")
+    print_table(header, ((row.label, row.evidential, row.softmax) for row in table(outcome)))
+    typer.echo(f"Done in {time.perf_counter() - start:.0f} s. Open in a browser: {path.resolve().as_uri()}")
+    typer.echo("Draw and watch: nescio serve, then open http://127.0.0.1:8000")
+    typer.echo(f"Ask the model:  nescio predict {out / 'edl.safetensors'} PICTURE")
+    typer.echo("Train your own: nescio train --help")

@@ -1,0 +1,84 @@
+"""`nescio reproduce`: the paper's table and figures, ours beside theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from nescio.cli.shown import require_folder
+
+if TYPE_CHECKING:
+    from nescio.paper.engine import Told
+
+Several = list[str] | None
+
+
+class ManyNames(TyperCommand):
+    """A command without arguments, whose options take several words: --methods l2 edl."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Say the option again before every further word."""
+        several = {name for each in self.params if getattr(each, "multiple", False) for name in each.opts}
+        said: list[str] = []
+        option = ""
+        for word in args:
+            if word.startswith("-"):
+                option = word if word in several else ""
+            elif option and said[-1] != option:
+                said.append(option)
+            said.append(word)
+        return super().parse_args(ctx, said)
+
+
+def reproduce(
+    only: Annotated[
+        Several,
+        typer.Option(metavar="NAME...", help="Only these: table1, figure1 to figure5, losses, deaths."),
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(help="quick: digits, some minutes. paper: the paper's own data, many hours.")
+    ] = "quick",
+    seeds: Annotated[int | None, typer.Option(help="So many trainings of each method.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the results, by default results/PRESET.")
+    ] = None,
+    on: Annotated[str, typer.Option(help="here, or ray: on all processors of a Ray cluster.")] = "here",
+    sets: Annotated[Several, typer.Option(metavar="NAME...", help="Only these data sets.")] = None,
+    methods: Annotated[Several, typer.Option(metavar="NAME...", help="Only these methods.")] = None,
+) -> None:
+    """Make the paper's table and figures; called again, only what is missing is computed."""
+    from nescio.demo.run import require_extras
+
+    require_extras()
+    from nescio.paper.experiments import plan
+    from nescio.paper.grid import run_grid
+    from nescio.paper.report import write_report
+
+    experiments = plan(preset, seeds, sets or (), methods or (), only or ())
+    folder = Path("results", preset) if out is None else out
+    require_folder(folder)
+    with _shown() as told:
+        run_grid(experiments, folder, on, told)
+    path = write_report(folder, preset)
+    typer.echo(f"Open in a browser: {path.resolve().as_uri()}")
+
+
+@contextmanager
+def _shown() -> Iterator[Told]:
+    """Lines that stay, and below them on a terminal the training at work."""
+    from rich.console import Console
+
+    from nescio.paper.engine import Told
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    with console.status("starting") as status:
+
+        def epoch(name: str, metrics: dict[str, float]) -> None:
+            status.update(f"{name}: epoch {metrics['epoch']:.0f}, accuracy {metrics['accuracy']:.3f}")
+
+        yield Told(lambda line: console.print(line, markup=False), epoch)

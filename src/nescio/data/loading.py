@@ -1,0 +1,99 @@
+"""load: a data set by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from nescio.data import rendered
+from nescio.data.arguments import check_whole
+from nescio.data.catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
+from nescio.data.dataset import Dataset
+from nescio.data.readers import read_cifar, read_idx_pair
+from nescio.data.store import fetch
+from nescio.errors import DataError, InputError
+
+READERS = {"idx": read_idx_pair, "cifar": read_cifar}
+
+SPLITS = ("train", "test")
+PAPER_KNOWN = (5, 6, 7, 8, 9)  # dog, frog, horse, ship, truck
+LETTER_COUNTS = {"train": 10_000, "test": 5_000}
+GLYPHS_PER_CLASS = {"train": 40, "test": 10}
+
+
+def load(
+    name: str,
+    split: str = "train",
+    *,
+    data_dir: str | Path | None = None,
+    download: bool = True,
+    known: Sequence[int] | None = None,
+    seed: int | None = None,
+) -> Dataset:
+    """A data set of the catalog, as tensors in memory.
+
+    split: "train" or "test".
+    data_dir: a folder that holds the files already, packed or unpacked; default NESCIO_DATA.
+    download: whether sources on a network may be asked.
+    known: for cifar5 and cifar5-unseen, the CIFAR-10 labels that count as known; default the paper's.
+    seed: for letters and glyphs-K, another drawing than the standard one, 0 or more.
+    """
+    _check_settings(name, split, known, seed)
+    if name in ENTRIES:
+        return _load_files(ENTRIES[name], split, fetch(ENTRIES[name], data_dir, download))
+    if name in ("cifar5", "cifar5-unseen"):
+        whole = _load_files(CIFAR10, split, fetch(CIFAR10, data_dir, download))
+        return replace(whole.only(_five(name, known)), name=name)
+    if name == "letters":
+        return _letters(split, seed)
+    num_classes = glyph_classes(name)
+    if num_classes is not None:
+        return _glyphs(num_classes, split, seed)
+    names = [*ENTRIES, *(made.name for made in MADE)]
+    raise InputError(f"there is no data set {name!r}; there are {', '.join(names)}")
+
+
+def _check_settings(name: str, split: str, known: Sequence[int] | None, seed: int | None) -> None:
+    if not isinstance(name, str):
+        raise InputError(f"name must be the name of a data set, got {name!r}")
+    if split not in SPLITS:
+        raise InputError(f"split must be 'train' or 'test', got {split!r}")
+    if known is not None and not name.startswith("cifar5"):
+        raise InputError(f"known goes with cifar5 and cifar5-unseen, not with {name!r}")
+    if seed is not None and not name.startswith(("letters", "glyphs-")):
+        raise InputError(f"seed goes with letters and glyphs-K, not with {name!r}")
+    if seed is not None:
+        check_whole("seed", seed, least=0)
+
+
+def _load_files(entry: Entry, split: str, folder: Path) -> Dataset:
+    try:
+        images, labels = READERS[entry.kind]([folder / file.name for file in entry.splits[split]])
+        return Dataset(images, labels, entry.classes, entry.name)
+    except DataError as error:
+        raise DataError(f"{error}; delete {folder} or run: nescio data fetch {entry.name}") from error
+
+
+def _five(name: str, known: Sequence[int] | None) -> list[int]:
+    chosen = list(PAPER_KNOWN if known is None else known)
+    if len(set(chosen)) != 5 or not set(chosen) <= set(range(10)):
+        raise InputError(f"known must be five different labels 0..9, got {chosen}")
+    return chosen if name == "cifar5" else [label for label in range(10) if label not in chosen]
+
+
+def _drawing_seed(split: str, seed: int | None) -> int:
+    # Train and test never share a drawing, whatever the seed.
+    return 2 * (seed or 0) + SPLITS.index(split)
+
+
+def _letters(split: str, seed: int | None) -> Dataset:
+    images, labels = rendered.letters(LETTER_COUNTS[split], _drawing_seed(split, seed))
+    return Dataset(images, labels, tuple("ABCDEFGHIJ"), "letters")
+
+
+def _glyphs(num_classes: int, split: str, seed: int | None) -> Dataset:
+    images, labels, characters = rendered.glyphs(
+        num_classes, GLYPHS_PER_CLASS[split], _drawing_seed(split, seed)
+    )
+    return Dataset(images, labels, characters, f"glyphs-{num_classes}")

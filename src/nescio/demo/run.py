@@ -1,0 +1,137 @@
+"""Train an evidential and a softmax network alike, and measure both on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from nescio.core.predictive import Predictive
+from nescio.data import Dataset, load
+from nescio.errors import InputError, MissingExtraError
+from nescio.evaluation import detection_summary, narrowest, rotate, summary
+from nescio.methods import EDL, L2, Method
+from nescio.model import TrainedModel
+from nescio.training import TrainingSettings
+
+EPOCHS, BATCH_SIZE = 40, 128
+LETTERS = 2_000
+LEAST_SAMPLES = 100
+ANGLES = tuple(range(0, 181, 10))
+EXTRAS = {"matplotlib": "matplotlib", "jinja2": "jinja2", "sklearn": "scikit-learn"}
+
+Report = Callable[[str, dict[str, float]], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Digits to train on and to test with, letters, and a 1 turned by each of the angles (A, 1, 28, 28)."""
+
+    train: Dataset
+    test: Dataset
+    letters: Dataset
+    rotated: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A model, what it says of each input, and the figures that follow.
+
+    figures: accuracy, auroc (digits against letters, by entropy), mean normalised entropy and share of
+    "I do not know" on digits and on letters.
+    """
+
+    name: str
+    model: TrainedModel
+    digits: Predictive
+    letters: Predictive
+    rotated: Predictive
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Both models on the same inputs."""
+
+    inputs: Inputs
+    settings: TrainingSettings
+    evidential: Measured
+    softmax: Measured
+
+    @property
+    def both(self) -> tuple[Measured, Measured]:
+        """The evidential one first."""
+        return self.evidential, self.softmax
+
+
+def require_extras() -> None:
+    """Say what is missing before the training, not after it."""
+    for module, package in EXTRAS.items():
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise MissingExtraError("demo", package) from error
+
+
+def demo_settings(seed: int = 0, epochs: int | None = None) -> TrainingSettings:
+    """How both networks are trained."""
+    return TrainingSettings(EPOCHS if epochs is None else epochs, BATCH_SIZE, seed=seed)
+
+
+def demo_inputs(samples: int | None = None) -> Inputs:
+    """The real digits that come with the install, and letters; samples: no more than these of each."""
+    if samples is not None and samples < LEAST_SAMPLES:
+        raise InputError(f"samples must be {LEAST_SAMPLES} or more, got {samples}")
+    train, test = load("digits"), load("digits", "test")
+    letters = load("letters", "test")
+    turned = rotate(upright_one(test), ANGLES)
+    letters = letters.take(torch.arange(min(LETTERS, samples or LETTERS)))
+    return Inputs(_at_most(train, samples), _at_most(test, samples), letters, turned)
+
+
+def upright_one(digits: Dataset) -> Tensor:
+    """A 1 that stands as straight as any, (1, 28, 28)."""
+    return narrowest(digits.images[digits.labels == digits.classes.index("1")])
+
+
+def run_demo(settings: TrainingSettings, inputs: Inputs, report: Report | None = None) -> Outcome:
+    """Train and measure both; report is given the model's name and each epoch's metrics."""
+    evidential = _measure("evidential", EDL(), settings, inputs, report)
+    softmax = _measure("softmax", L2(), settings, inputs, report)
+    return Outcome(inputs, settings, evidential, softmax)
+
+
+def _measure(
+    name: str, method: Method, settings: TrainingSettings, inputs: Inputs, report: Report | None
+) -> Measured:
+    model = TrainedModel.train(
+        inputs.train,
+        method,
+        None,
+        settings,
+        report=(lambda metrics: report(name, metrics)) if report else None,
+    )
+    digits, letters = model.predict(inputs.test.images), model.predict(inputs.letters.images)
+    known, told = summary(digits, model.labels_of(inputs.test)), detection_summary(digits, letters)
+    figures = {
+        "accuracy": known["accuracy"],
+        "auroc": told["entropy_auroc"],
+        "entropy_letters": told["unknown_mean_entropy"],
+        "entropy_digits": known["mean_entropy"],
+        "unknown_letters": _share_unknown(model, letters),
+        "unknown_digits": _share_unknown(model, digits),
+    }
+    return Measured(name, model, digits, letters, model.predict(inputs.rotated), figures)
+
+
+def _share_unknown(model: TrainedModel, prediction: Predictive) -> float:
+    return float((~model.accepts(prediction)).double().mean())
+
+
+def _at_most(data: Dataset, count: int | None) -> Dataset:
+    if count is None or count >= len(data):
+        return data
+    return data.subset(count, torch.Generator().manual_seed(0))

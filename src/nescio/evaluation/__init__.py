@@ -1,0 +1,64 @@
+"""How good predictions are: calibration, selective prediction, strangers, rotation, attacks. Pure functions.
+
+scikit-learn is loaded by the first function that needs it, not by this import.
+"""
+
+from nescio.evaluation.attacks import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
+from nescio.evaluation.calibration import (
+    Reliability,
+    accuracy,
+    argmax_accuracy,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+    reliability,
+)
+from nescio.evaluation.detection import (
+    Detection,
+    EntropyCDF,
+    detection,
+    detection_by_measure,
+    entropy_cdf,
+    measures,
+)
+from nescio.evaluation.rotation import narrowest, rotate
+from nescio.evaluation.selective import (
+    RiskCoverage,
+    ThresholdCurve,
+    accuracy_against_threshold,
+    area_under_risk_coverage,
+    excess_area,
+    risk_coverage,
+)
+from nescio.evaluation.summary import detection_summary, summary
+
+__all__ = [
+    "Detection",
+    "EntropyCDF",
+    "Reliability",
+    "RiskCoverage",
+    "ThresholdCurve",
+    "accuracy",
+    "accuracy_against_threshold",
+    "area_under_risk_coverage",
+    "argmax_accuracy",
+    "brier_score",
+    "detection",
+    "detection_by_measure",
+    "detection_summary",
+    "entropy_cdf",
+    "excess_area",
+    "expected_calibration_error",
+    "fgsm",
+    "loss_gradient",
+    "measures",
+    "narrowest",
+    "negative_log_likelihood",
+    "pgd",
+    "probabilities_of",
+    "reliability",
+    "risk_coverage",
+    "rotate",
+    "summary",
+    "without_gradient",
+]

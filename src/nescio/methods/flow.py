@@ -1,0 +1,42 @@
+"""MNFG: multiplicative normalizing flows over Gaussian weights, with a Gaussian prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from torch import nn
+
+from nescio.core.checks import require_whole
+from nescio.methods.gaussian import FFGU
+from nescio.nets import Layers, NetworkSpec
+from nescio.nets.flows import flow_convolution, flow_linear
+
+
+@dataclass(frozen=True)
+class MNFG(FFGU):
+    """samples, warm_up_epochs, initial_sigma: as FFGU.
+
+    flow_length, flow_hidden: steps of each flow and hidden units of a step; a length of 0 gives FFGU.
+    """
+
+    name: ClassVar[str] = "mnfg"
+    about: ClassVar[str] = "Gaussian weights scaled by a normalizing flow: the mean of many draws of them"
+    paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows"
+    flow_length: int = 2
+    flow_hidden: int = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole("flow_length", self.flow_length, least=0)
+        require_whole("flow_hidden", self.flow_hidden)
+
+    def build(self, network: NetworkSpec) -> nn.Module:
+        """The network with a flow on every layer."""
+        settings: dict[str, Any] = {
+            "sigma": self.initial_sigma,
+            "hidden": self.flow_hidden,
+            "length": self.flow_length,
+        }
+        return network.build(Layers(partial(flow_convolution, **settings), partial(flow_linear, **settings)))

@@ -1,0 +1,111 @@
+"""ServedModel: a model under a name, and its predictions as the service tells them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio.core.opinion import Opinion
+from nescio.errors import InputError
+from nescio.model import HALF, UNKNOWN, TrainedModel
+from nescio.serve.limits import ANSWER_VALUES
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A trained model under the name by which clients ask for it."""
+
+    name: str
+    model: TrainedModel
+
+    @cached_property
+    def evidential(self) -> bool:
+        """Whether it has opinions; else it has probabilities alone."""
+        return isinstance(self.model.predict(torch.zeros(1, *self.model.input_shape)), Opinion)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Of one input, without the batch axis."""
+        return self.model.input_shape
+
+    @cached_property
+    def weight(self) -> int:
+        """Values that one input and its answer take in memory."""
+        return math.prod(self.input_shape) + ANSWER_VALUES * len(self.model.classes)
+
+    @property
+    def threshold(self) -> float | None:
+        """The uncertainty from which on the model does not answer; None where its rule is another."""
+        rule = self.model.rule
+        if rule is None:
+            return HALF
+        if rule.measure != "uncertainty":
+            return None
+        return min(max(rule.threshold, 0.0), 1.0)
+
+    def describe(self) -> dict[str, Any]:
+        """For the list of models."""
+        model = self.model
+        return {
+            "name": self.name,
+            "method": model.method.name,
+            "about": model.method.about,
+            "classes": list(model.classes),
+            "input_shape": list(model.input_shape),
+            "evidential": self.evidential,
+            "rule": None if model.rule is None else model.rule.describe(),
+            "threshold": self.threshold,
+        }
+
+    def opinions(self, inputs: Tensor) -> list[dict[str, Any]]:
+        """What the model says of raw inputs (N, ...), one table for each."""
+        prediction = self.model.predict(inputs)
+        if not bool(prediction.probabilities.isfinite().all()):
+            raise InputError("values are too large for the network")
+        classes = self.model.classes
+        belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(inputs)
+        columns = zip(
+            prediction.labels.tolist(),
+            self.model.accepts(prediction).tolist(),
+            prediction.probabilities.tolist(),
+            belief,
+            prediction.uncertainty.tolist(),
+            prediction.entropy(normalized=True).tolist(),
+            strict=True,
+        )
+        return [
+            {
+                "label": classes[label] if accepted else None,
+                "answer": classes[label] if accepted else UNKNOWN,
+                "best": classes[label],
+                "accepted": accepted,
+                "probabilities": probabilities,
+                "belief": believed,
+                "uncertainty": uncertainty,
+                "entropy": entropy,
+            }
+            for label, accepted, probabilities, believed, uncertainty, entropy in columns
+        ]
+
+
+def bundled_paths() -> list[Path]:
+    """The pair that comes with the package: the same network trained both ways on MNIST."""
+    return sorted((HERE / "models").glob("*.safetensors"))
+
+
+def load_models(paths: list[Path]) -> dict[str, ServedModel]:
+    """Models by name, the name of a file without its ending; the bundled pair where there is no path."""
+    models: dict[str, ServedModel] = {}
+    for path in paths or bundled_paths():
+        if path.stem in models:
+            raise InputError(f"two models are named {path.stem}; rename the file {path}")
+        models[path.stem] = ServedModel(path.stem, TrainedModel.load(path))
+    return models
