@@ -325,8 +325,10 @@ def _sizes(inputs: Tensor) -> str:
 
 def concatenate(parts: Sequence[Predictive]) -> Predictive:
     """One prediction from those of several batches."""
-    if all(isinstance(part, Opinion) for part in parts):
-        return Opinion(torch.cat([part.evidence for part in parts if isinstance(part, Opinion)]))
+    opinions = [part for part in parts if isinstance(part, Opinion)]
+    if len(opinions) == len(parts):
+        labels = torch.cat([part.labels for part in opinions])
+        return Opinion(torch.cat([part.evidence for part in opinions]), labels)
     return Prediction(torch.cat([part.probabilities for part in parts]))
 
 

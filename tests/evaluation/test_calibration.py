@@ -9,6 +9,7 @@ from tests.evaluation.naive import opinions, predicted, random_labels, random_op
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from nescio import evaluation as ev
+from nescio.core.opinion import Opinion
 from nescio.core.predictive import Prediction
 from nescio.errors import InputError
 
@@ -24,10 +25,10 @@ def labelled(*values):
 
 def test_accuracy_by_hand():
     assert ev.accuracy(THREE, labelled(0, 2, 1)) == pytest.approx(2 / 3)
-    assert ev.argmax_accuracy(THREE, labelled(0, 2, 1)) == pytest.approx(2 / 3)
+    assert ev.raw_accuracy(THREE, labelled(0, 2, 1)) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("function", [ev.accuracy, ev.argmax_accuracy])
+@pytest.mark.parametrize("function", [ev.accuracy, ev.raw_accuracy])
 def test_accuracy_of_all_and_of_none(function):
     assert function(THREE, labelled(0, 2, 0)) == 1
     assert function(THREE, labelled(1, 1, 1)) == 0
@@ -37,7 +38,17 @@ def test_a_rejected_sample_is_wrong_though_its_argmax_is_right():
     opinion = opinions([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]])
     assert opinion.uncertainty[0] == 1
     assert ev.accuracy(opinion, labelled(0, 0)) == 0.5
-    assert ev.argmax_accuracy(opinion, labelled(0, 0)) == 1
+    assert ev.raw_accuracy(opinion, labelled(0, 0)) == 1
+
+
+def test_raw_outputs_have_an_order_where_there_is_no_evidence():
+    opinion = Opinion.from_logits(torch.tensor([[-3.0, -1.0, -2.0], [-1.0, 5.0, 0.0]]), "relu")
+    assert opinion.rejected.tolist() == [True, False]
+    assert ev.raw_accuracy(opinion, labelled(1, 1)) == 1
+    assert ev.raw_accuracy(opinion, labelled(0, 1)) == 0.5
+    assert ev.accuracy(opinion, labelled(1, 1)) == 0.5
+    assert ev.answered_accuracy(opinion, labelled(1, 1)) == 1
+    assert ev.answered_share(opinion) == 0.5
 
 
 def test_an_even_softmax_is_not_rejected():
@@ -51,7 +62,7 @@ def test_accuracy_is_the_loop(batch):
     rows = opinion.evidence.tolist()
     argmax = [row.index(max(row)) == y for row, y in zip(rows, labels.tolist(), strict=True)]
     answered = [right and max(row) > 0 for row, right in zip(rows, argmax, strict=True)]
-    assert ev.argmax_accuracy(opinion, labels) == pytest.approx(sum(argmax) / len(rows))
+    assert ev.raw_accuracy(opinion, labels) == pytest.approx(sum(argmax) / len(rows))
     assert ev.accuracy(opinion, labels) == pytest.approx(sum(answered) / len(rows))
 
 

@@ -12,7 +12,7 @@ from nescio.evaluation import inputs
 
 WITH_LABELS = [
     evaluation.accuracy,
-    evaluation.argmax_accuracy,
+    evaluation.raw_accuracy,
     evaluation.negative_log_likelihood,
     evaluation.brier_score,
     evaluation.expected_calibration_error,

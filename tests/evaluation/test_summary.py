@@ -9,7 +9,18 @@ from tests.evaluation.naive import opinions, predicted, random_labels, random_op
 
 from nescio import evaluation as ev
 
-KEYS = ["accuracy", "argmax_accuracy", "nll", "brier", "ece", "aurc", "mean_uncertainty", "mean_entropy"]
+KEYS = [
+    "accuracy",
+    "raw_accuracy",
+    "answered_accuracy",
+    "answered",
+    "nll",
+    "brier",
+    "ece",
+    "aurc",
+    "mean_uncertainty",
+    "mean_entropy",
+]
 
 
 def test_summary_by_hand():
@@ -19,7 +30,9 @@ def test_summary_by_hand():
     entropy = (-7 / 8 * math.log2(7 / 8) + 3 / 8, 1.0)
     expected = {
         "accuracy": 0.5,
-        "argmax_accuracy": 1.0,
+        "raw_accuracy": 1.0,
+        "answered_accuracy": 1.0,
+        "answered": 0.5,
         "nll": (math.log(8 / 7) + math.log(2)) / 2,
         "brier": (2 / 64 + 1 / 2) / 2,
         "ece": (1 / 8 + 1 / 2) / 2,
@@ -48,9 +61,12 @@ def test_summary_is_made_of_the_functions(made):
 @settings(deadline=None)
 def test_summary_is_finite_floats_within_their_bounds(batch):
     found = ev.summary(*batch)
-    assert all(type(value) is float and math.isfinite(value) for value in found.values())
-    assert all(-1e-9 <= found[name] <= 1 + 1e-9 for name in KEYS if name not in ("nll", "brier"))
-    assert found["accuracy"] <= found["argmax_accuracy"]
+    assert all(type(value) is float for value in found.values())
+    if found["answered"] == 0:
+        assert math.isnan(found.pop("answered_accuracy"))
+    assert all(math.isfinite(value) for value in found.values())
+    assert all(-1e-9 <= found[name] <= 1 + 1e-9 for name in found if name not in ("nll", "brier"))
+    assert found["accuracy"] <= found["raw_accuracy"]
     assert 0 <= found["brier"] <= 2
 
 

@@ -83,3 +83,18 @@ def test_prediction_is_the_mean_over_drawn_networks(spec, count):
 def test_what_does_not_fit(settings, reason):
     with pytest.raises(ev.InputError, match=reason):
         MNFG(**settings)
+
+
+def test_the_auxiliary_flow_may_be_larger():
+    spec = MLPSpec(4, 2, hidden=(3,))
+    flows = [
+        module for module in MNFG(flow_hidden=5, auxiliary_hidden=7).build(spec).modules() if hasattr(module, "inverse")
+    ]
+    assert flows
+    for flow in flows:
+        assert {step.hidden.bias.numel() for step in flow.flow.steps} == {5}
+        assert {step.hidden.bias.numel() for step in flow.inverse.steps} == {7}
+    same = MNFG(flow_hidden=5).build(spec)
+    assert sum(p.numel() for p in same.parameters()) < sum(
+        p.numel() for p in MNFG(flow_hidden=5, auxiliary_hidden=7).build(spec).parameters()
+    )

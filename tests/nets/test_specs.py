@@ -28,6 +28,19 @@ def test_the_large_lenet():
     assert spec.input_shape == (3, 32, 32)
 
 
+def test_the_notebooks_initialisation():
+    torch.manual_seed(0)
+    network = LeNetSpec(padding="same", initialisation="notebook").build()
+    conv1, _, _, conv2, _, _, _, dense, _, _, head = network
+    for layer, deviation in ((conv1, 0.632), (conv2, 0.632), (dense, 0.0286), (head, 0.0632)):
+        # A normal distribution cut at two deviations has 0.88 of its deviation.
+        assert float(layer.weight.detach().std()) == pytest.approx(0.88 * deviation, rel=0.1)
+        assert float(layer.weight.detach().abs().max()) <= 2 * deviation * 1.001
+    assert float(head.bias.detach().abs().max()) <= 2 * 0.4473
+    with pytest.raises(InputError, match="initialisation must be torch or notebook"):
+        LeNetSpec(initialisation="ones")
+
+
 def test_pooling_before_the_rectifier_is_the_same():
     torch.manual_seed(0)
     network = LeNetSpec(dropout=0.0).build().eval()

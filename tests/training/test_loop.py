@@ -20,6 +20,7 @@ from nescio.nets import LeNetSpec, MLPSpec, Standardize
 from nescio.training import Run, Samples, TrainingSettings, fit
 from nescio.training.augment import draw_moves, moved
 from nescio.training.loop import member_seed, rate_at, split_evenly, sweep
+from nescio.training import runtime
 from nescio.training.runtime import make_fabric, native_bfloat16, require_device
 
 METHODS = [EDL(), L2(weight_decay=1e-4)]
@@ -149,6 +150,7 @@ def test_one_sample_left_over_joins_a_batch():
 
 
 def test_bfloat16_is_chosen_where_the_hardware_has_it(monkeypatch):
+    monkeypatch.setattr(runtime, "bfloat16_on_cpu", lambda: runtime.FASTER)
     probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     for probe in probes:
         monkeypatch.setattr(torch.cpu, probe, bool, raising=False)
@@ -159,6 +161,33 @@ def test_bfloat16_is_chosen_where_the_hardware_has_it(monkeypatch):
     assert make_fabric("cpu", "auto")._precision.precision == "bf16-mixed"
     assert make_fabric("cpu", "float32")._precision.precision == "32-true"
     assert not native_bfloat16("mps")
+
+
+@pytest.mark.parametrize("answer", [runtime.SLOWER, runtime.BROKEN])
+def test_bfloat16_is_not_chosen_where_it_does_not_pay(monkeypatch, answer):
+    monkeypatch.setattr(runtime, "cpu_announces_bfloat16", lambda: True)
+    monkeypatch.setattr(runtime, "bfloat16_on_cpu", lambda: answer)
+    assert make_fabric("cpu", "auto")._precision.precision == "32-true"
+
+
+def test_bfloat16_that_would_end_the_process_is_refused(monkeypatch):
+    monkeypatch.setattr(runtime, "cpu_announces_bfloat16", lambda: True)
+    monkeypatch.setattr(runtime, "bfloat16_on_cpu", lambda: runtime.BROKEN)
+    with pytest.raises(InputError, match="do not work; use float32"):
+        make_fabric("cpu", "bfloat16")
+
+
+def test_bfloat16_is_tried_in_another_process_and_the_answer_kept(monkeypatch, empty_cache):
+    monkeypatch.setattr(runtime, "BFLOAT16_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    runtime.bfloat16_on_cpu.cache_clear()
+    assert runtime.bfloat16_on_cpu() == runtime.BROKEN
+    monkeypatch.setattr(runtime, "BFLOAT16_TRIAL", "print('faster')")
+    runtime.bfloat16_on_cpu.cache_clear()
+    assert runtime.bfloat16_on_cpu() == runtime.BROKEN
+    (empty_cache / "bfloat16.json").write_text("not JSON")
+    runtime.bfloat16_on_cpu.cache_clear()
+    assert runtime.bfloat16_on_cpu() == runtime.FASTER
+    runtime.bfloat16_on_cpu.cache_clear()
 
 
 def test_being_stuck_is_told_with_a_remedy():

@@ -28,9 +28,13 @@ class Opinion:
     Everything is derived from the evidence e: alpha = e + 1, strength S = sum of alpha, belief e / S,
     uncertainty K / S, probabilities alpha / S (equations 1 and 2 of the paper). The tensor given is used as
     it is, not copied.
+
+    raw_labels: the class of the greatest output (...) of the network that the evidence was read from, where
+    there was one. Outputs have an order even where they give no evidence at all.
     """
 
     evidence: Tensor
+    raw_labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         require_floating("evidence", self.evidence, class_axis=-1)
@@ -52,11 +56,12 @@ class Opinion:
         require_floating("logits", logits, class_axis=-1)
         result = evidence_function(evidence)(as_computed(logits))
         try:
-            return cls.from_evidence(result, validate=validate)
+            opinion = cls.from_evidence(result, validate=validate)
         except InputError as error:
             if bool(logits.isnan().any()):
                 raise InputError("logits must be numbers, got NaN") from error
             raise
+        return cls(opinion.evidence, logits.detach().argmax(-1))
 
     @property
     def num_classes(self) -> int:
@@ -90,8 +95,11 @@ class Opinion:
 
     @property
     def labels(self) -> Tensor:
-        """The class with most evidence, (...); where `rejected` is true it means nothing."""
-        return self.evidence.argmax(-1)
+        """The class of the greatest raw output, or else of the most evidence, (...).
+
+        Where `rejected` is true there is no evidence for it: it is a guess, or without outputs nothing.
+        """
+        return self.evidence.argmax(-1) if self.raw_labels is None else self.raw_labels
 
     @property
     def rejected(self) -> Tensor:
@@ -138,7 +146,7 @@ class Opinion:
             raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
         total = self.evidence.sum(-1)
         share = trust * self.num_classes / (self.num_classes + (1 - trust) * total)
-        return Opinion(self.evidence * share.unsqueeze(-1))
+        return Opinion(self.evidence * share.unsqueeze(-1), self.raw_labels)
 
     def dirichlet(self) -> torch.distributions.Dirichlet:
         """The Dirichlet distribution as torch has it, to sample from."""
@@ -146,7 +154,8 @@ class Opinion:
 
     def to(self, *args: Any, **kwargs: Any) -> Opinion:
         """On another device, or as float32 or float64; as Tensor.to."""
-        return Opinion(self.evidence.to(*args, **kwargs))
+        evidence = self.evidence.to(*args, **kwargs)
+        return Opinion(evidence, None if self.raw_labels is None else self.raw_labels.to(evidence.device))
 
     def numpy(self) -> dict[str, Any]:
         """Arrays of their own: evidence, belief, uncertainty, probabilities, labels, rejected."""
@@ -164,7 +173,8 @@ class Opinion:
         # The index is put to the batch axes alone: it can't reach the classes, however it is written.
         batch = self.evidence.shape[:-1]
         chosen = torch.arange(batch.numel(), device=self.evidence.device).view(batch)[index]
-        return Opinion(self.evidence.reshape(-1, self.num_classes)[chosen])
+        labels = None if self.raw_labels is None else self.raw_labels[index]
+        return Opinion(self.evidence.reshape(-1, self.num_classes)[chosen], labels)
 
     def __repr__(self) -> str:
         if self.evidence.ndim > 1:

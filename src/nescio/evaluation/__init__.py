@@ -7,10 +7,12 @@ from nescio.evaluation.attacks import fgsm, loss_gradient, pgd, probabilities_of
 from nescio.evaluation.calibration import (
     Reliability,
     accuracy,
-    argmax_accuracy,
+    answered_accuracy,
+    answered_share,
     brier_score,
     expected_calibration_error,
     negative_log_likelihood,
+    raw_accuracy,
     reliability,
 )
 from nescio.evaluation.detection import (
@@ -40,8 +42,9 @@ __all__ = [
     "ThresholdCurve",
     "accuracy",
     "accuracy_against_threshold",
+    "answered_accuracy",
+    "answered_share",
     "area_under_risk_coverage",
-    "argmax_accuracy",
     "brier_score",
     "detection",
     "detection_by_measure",
@@ -56,6 +59,7 @@ __all__ = [
     "negative_log_likelihood",
     "pgd",
     "probabilities_of",
+    "raw_accuracy",
     "reliability",
     "risk_coverage",
     "rotate",

@@ -21,7 +21,7 @@ class Reliability:
 
 
 def right_argmax(prediction: Predictive, labels: Tensor) -> Tensor:
-    """Whether the most probable class is the true one, (...) as (M,)."""
+    """Whether the class of the greatest raw output is the true one, (...) as (M,)."""
     require_probabilities(prediction)
     truth = require_labels(prediction, labels)
     return flat(prediction.labels) == truth
@@ -37,9 +37,19 @@ def accuracy(prediction: Predictive, labels: Tensor) -> float:
     return float(right_answers(prediction, labels).double().mean())
 
 
-def argmax_accuracy(prediction: Predictive, labels: Tensor) -> float:
-    """Share of samples whose most probable class is the true one, rejected or not."""
+def raw_accuracy(prediction: Predictive, labels: Tensor) -> float:
+    """Share of samples whose greatest raw output is the true class's, whether there is evidence or not."""
     return float(right_argmax(prediction, labels).double().mean())
+
+
+def answered_share(prediction: Predictive) -> float:
+    """Share of samples with an answer: with any evidence at all (u < 1)."""
+    return float((~flat(prediction.rejected)).double().mean())
+
+
+def answered_accuracy(prediction: Predictive, labels: Tensor) -> float:
+    """Share of right answers among the samples with an answer; NaN where there is none."""
+    return float(right_answers(prediction, labels)[~flat(prediction.rejected)].double().mean())
 
 
 def negative_log_likelihood(prediction: Predictive, labels: Tensor) -> float:

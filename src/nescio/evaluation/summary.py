@@ -10,10 +10,12 @@ from torch import Tensor
 from nescio.core.predictive import Predictive
 from nescio.evaluation.calibration import (
     accuracy,
-    argmax_accuracy,
+    answered_accuracy,
+    answered_share,
     brier_score,
     expected_calibration_error,
     negative_log_likelihood,
+    raw_accuracy,
     right_answers,
 )
 from nescio.evaluation.detection import detection_by_measure
@@ -26,7 +28,9 @@ def summary(prediction: Predictive, labels: Tensor) -> dict[str, float]:
     right = right_answers(prediction, labels)
     return {
         "accuracy": accuracy(prediction, labels),
-        "argmax_accuracy": argmax_accuracy(prediction, labels),
+        "raw_accuracy": raw_accuracy(prediction, labels),
+        "answered_accuracy": answered_accuracy(prediction, labels),
+        "answered": answered_share(prediction),
         "nll": negative_log_likelihood(prediction, labels),
         "brier": brier_score(prediction, labels),
         "ece": expected_calibration_error(prediction, labels),

@@ -19,6 +19,7 @@ class MNFG(FFGU):
     """samples, warm_up_epochs, initial_sigma: as FFGU.
 
     flow_length, flow_hidden: steps of each flow and hidden units of a step; a length of 0 gives FFGU.
+    auxiliary_hidden: hidden units of the flow r that bounds the divergence; None: as many as flow_hidden.
     """
 
     name: ClassVar[str] = "mnfg"
@@ -26,17 +27,21 @@ class MNFG(FFGU):
     paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows"
     flow_length: int = 2
     flow_hidden: int = 50
+    auxiliary_hidden: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole("flow_length", self.flow_length, least=0)
         require_whole("flow_hidden", self.flow_hidden)
+        if self.auxiliary_hidden is not None:
+            require_whole("auxiliary_hidden", self.auxiliary_hidden)
 
     def build(self, network: NetworkSpec) -> nn.Module:
         """The network with a flow on every layer."""
         settings: dict[str, Any] = {
             "sigma": self.initial_sigma,
             "hidden": self.flow_hidden,
+            "auxiliary_hidden": self.auxiliary_hidden,
             "length": self.flow_length,
         }
         return network.build(Layers(partial(flow_convolution, **settings), partial(flow_linear, **settings)))

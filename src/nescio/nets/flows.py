@@ -91,12 +91,12 @@ class Flow(nn.Module):
 class Multiplier(nn.Module):
     """q(z), a Gaussian sent through a flow, and r(z | W), which bounds what z adds to the divergence."""
 
-    def __init__(self, size: int, hidden: int, length: int) -> None:
+    def __init__(self, size: int, hidden: int, length: int, auxiliary_hidden: int | None = None) -> None:
         super().__init__()
         self.mean = nn.Parameter(torch.ones(size))
         self.log_sigma = nn.Parameter(torch.full((size,), math.log(START_SIGMA)))
         self.flow = Flow(size, hidden, length)
-        self.inverse = Flow(size, hidden, length)
+        self.inverse = Flow(size, auxiliary_hidden or hidden, length)
         self.reader = nn.Parameter(torch.randn(size) / math.sqrt(size))  # c
         self.mean_scale = nn.Parameter(0.1 * torch.randn(size))  # b1
         self.spread_scale = nn.Parameter(0.1 * torch.randn(size))  # b2
@@ -146,10 +146,11 @@ class FlowLayer(GaussianLayer):
         z_axis: int,
         hidden: int,
         length: int,
+        auxiliary_hidden: int | None = None,
     ) -> None:
         super().__init__(shape, operation, sigma)
         self.z_axis = z_axis
-        self.multiplier = Multiplier(shape[z_axis], hidden, length) if length else None
+        self.multiplier = Multiplier(shape[z_axis], hidden, length, auxiliary_hidden) if length else None
 
     def mean_output(self, inputs: Tensor) -> Tensor:
         """The mean of the outputs; in training with a z of its own for each sample."""
@@ -212,10 +213,14 @@ class FlowLayer(GaussianLayer):
         return torch.tanh(perturbed(mean, spread, torch.randn_like(mean))).mean()
 
 
-def flow_linear(inputs: int, outputs: int, *, sigma: float, hidden: int, length: int) -> FlowLayer:
+def flow_linear(
+    inputs: int, outputs: int, *, sigma: float, hidden: int, length: int, auxiliary_hidden: int | None = None
+) -> FlowLayer:
     """A dense layer with a z for each input."""
     shape = (outputs, inputs)
-    return FlowLayer(shape, Dense(), sigma, z_axis=1, hidden=hidden, length=length)
+    return FlowLayer(
+        shape, Dense(), sigma, z_axis=1, hidden=hidden, length=length, auxiliary_hidden=auxiliary_hidden
+    )
 
 
 def flow_convolution(
@@ -228,7 +233,10 @@ def flow_convolution(
     sigma: float,
     hidden: int,
     length: int,
+    auxiliary_hidden: int | None = None,
 ) -> FlowLayer:
     """A convolution with a z for each filter."""
     shape, operation = (outputs, inputs, size, size), Convolution(size, stride, padding)
-    return FlowLayer(shape, operation, sigma, z_axis=0, hidden=hidden, length=length)
+    return FlowLayer(
+        shape, operation, sigma, z_axis=0, hidden=hidden, length=length, auxiliary_hidden=auxiliary_hidden
+    )

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import torch
 from torch import nn
 
 from nescio.errors import InputError
 
 # By the padding, the least height and width that leave one feature after both poolings.
 LEAST_SIDE = {"valid": 16, "same": 4}
+INITIALISATIONS = ("torch", "notebook")
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class LeNetSpec:
     """The paper's LeNet: two 5x5 convolutions with 2x2 max-pooling, one hidden layer.
 
     padding "valid" shrinks the image with each convolution, "same" keeps its size; dropout is the share
-    of hidden units that are switched off in training.
+    of hidden units that are switched off in training. initialisation: "torch", or "notebook" as in the
+    notebook of the paper's author, see `initialise_as_in_notebook`.
     """
 
     kind: ClassVar[str] = "lenet"
@@ -64,10 +68,14 @@ class LeNetSpec:
     hidden: int = 500
     padding: str = "valid"
     dropout: float = 0.5
+    initialisation: str = "torch"
 
     def __post_init__(self) -> None:
         if self.padding not in LEAST_SIDE:
             raise InputError(f"padding must be valid or same, got {self.padding!r}")
+        if self.initialisation not in INITIALISATIONS:
+            known = " or ".join(INITIALISATIONS)
+            raise InputError(f"initialisation must be {known}, got {self.initialisation!r}")
         object.__setattr__(self, "filters", _sizes("filters", self.filters))
         if len(self.filters) != 2:
             raise InputError(f"filters must be two whole numbers, got {self.filters}")
@@ -104,7 +112,7 @@ class LeNetSpec:
         border = 0 if self.padding == "valid" else 2
         height, width = self.feature_size
         # Pooling before the rectifier gives the same as after it, with a quarter of the work.
-        return nn.Sequential(
+        network = nn.Sequential(
             layers.convolution(self.in_channels, first, 5, padding=border),
             nn.MaxPool2d(2),
             nn.ReLU(inplace=True),
@@ -117,6 +125,26 @@ class LeNetSpec:
             nn.Dropout(self.dropout),
             layers.linear(self.hidden, self.num_classes),
         )
+        if self.initialisation == "notebook":
+            initialise_as_in_notebook(network)
+        return network
+
+
+@torch.no_grad()
+def initialise_as_in_notebook(network: nn.Module) -> None:
+    """Weights and biases as the notebook of the paper's author starts them, in place.
+
+    All are truncated normal (at two standard deviations) with the deviation sqrt(2 / n), where n is the first
+    number of the tensor's shape as TensorFlow has it: 5 for the kernels of a convolution of 5 x 5, the inputs
+    of a dense layer, and the length of a bias.
+    """
+    for layer in network.modules():
+        if not isinstance(layer, nn.Conv2d | nn.Linear):
+            continue
+        first = layer.kernel_size[0] if isinstance(layer, nn.Conv2d) else layer.in_features
+        for tensor, size in ((layer.weight, first), (layer.bias, len(layer.bias))):
+            deviation = math.sqrt(2 / size)
+            nn.init.trunc_normal_(tensor, std=deviation, a=-2 * deviation, b=2 * deviation)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from nescio.errors import InputError
 from nescio.evaluation import (
     accuracy,
     accuracy_against_threshold,
-    argmax_accuracy,
     detection_summary,
     entropy_cdf,
     narrowest,
+    raw_accuracy,
     rotate,
     summary,
 )
@@ -263,7 +263,7 @@ def attack_curve(
             {
                 "epsilon": epsilon,
                 "accuracy": accuracy(prediction, labels),
-                "argmax_accuracy": argmax_accuracy(prediction, labels),
+                "raw_accuracy": raw_accuracy(prediction, labels),
                 "entropy": float(entropy.mean()),
                 "entropy_when_wrong": float(entropy[wrong].mean()) if bool(wrong.any()) else None,
                 "rejected": float(prediction.rejected.double().mean()),

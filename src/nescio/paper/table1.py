@@ -51,7 +51,7 @@ def _cells(book: Book, variant: str) -> list[str]:
     cells = []
     for role in (MNIST, CIFAR5):
         study, digits = book.study(role), 2 if role == MNIST else 1
-        for name in ("accuracy", "argmax_accuracy"):
+        for name in ("accuracy", "raw_accuracy"):
             cells.append(spread(book.values(study, variant, KNOWN, "scores", name), digits))
         cells.append(f"{PUBLISHED[variant][role]:g}")
     return cells

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nescio.data.store import cache_dir
 from nescio.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,12 +21,61 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
 
 
+FASTER, SLOWER, BROKEN = "faster", "slower", "broken"
+# Run in a process of its own. The shapes are large enough that the fastest instructions are chosen.
+BFLOAT16_TRIAL = """
+import time
+import torch
+torch.set_num_threads(1)
+seconds = {}
+for dtype in (torch.float32, torch.bfloat16):
+    images = torch.ones(32, 64, 16, 16, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    filters = torch.ones(64, 64, 3, 3, dtype=dtype).contiguous(memory_format=torch.channels_last)
+    for attempt in range(4):
+        start = time.perf_counter()
+        torch.nn.functional.conv2d(images, filters)
+        torch.matmul(filters.flatten(1), filters.flatten(1).T)
+        seconds[dtype] = min(seconds.get(dtype, 1e9), time.perf_counter() - start)
+print("faster" if seconds[torch.bfloat16] < seconds[torch.float32] else "slower")
+"""
+
+
 def native_bfloat16(device_type: str) -> bool:
-    """Whether the hardware computes in bfloat16. A CPU that does not emulates it, several times slower."""
+    """Whether the hardware computes in bfloat16, and faster than in float32."""
     if device_type == "cpu":
-        probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-        return any(getattr(torch.cpu, probe, bool)() for probe in probes)
+        return cpu_announces_bfloat16() and bfloat16_on_cpu() == FASTER
     return device_type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def cpu_announces_bfloat16() -> bool:
+    """Whether the CPU says that it has instructions for bfloat16."""
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, probe, bool)() for probe in probes)
+
+
+@functools.lru_cache(maxsize=1)
+def bfloat16_on_cpu() -> str:
+    """What the announced instructions are worth: FASTER or SLOWER than float32, or BROKEN.
+
+    Some virtual machines announce instructions that end the process when they are used, so they are tried in
+    a process of their own. That takes some seconds, and the answer is kept beside the data.
+    """
+    path = cache_dir() / "bfloat16.json"
+    conditions = {"torch": torch.__version__, "limit": os.environ.get("ONEDNN_MAX_CPU_ISA", "")}
+    try:
+        kept = json.loads(path.read_text())
+        if kept["conditions"] == conditions:
+            return str(kept["answer"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # nothing is kept, or nothing that can be read: try
+    trial = subprocess.run([sys.executable, "-c", BFLOAT16_TRIAL], capture_output=True, text=True, check=False)
+    answer = trial.stdout.strip() if trial.returncode == 0 else BROKEN
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"conditions": conditions, "answer": answer}))
+    except OSError:
+        pass  # it is tried again next time
+    return answer
 
 
 def is_first_process() -> bool:
@@ -46,6 +100,8 @@ def make_fabric(device: str, precision: str) -> Fabric:
     accelerator = _accelerator() if device == "auto" else device
     if precision == "auto":
         precision = "bfloat16" if native_bfloat16(accelerator) else "float32"
+    elif precision == "bfloat16" and accelerator == "cpu":
+        require_working_bfloat16()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     fabric = Fabric(
@@ -57,6 +113,15 @@ def make_fabric(device: str, precision: str) -> Fabric:
     )
     fabric.launch()
     return fabric
+
+
+def require_working_bfloat16() -> None:
+    """Refuse bfloat16 on a CPU where it would end the process."""
+    if cpu_announces_bfloat16() and bfloat16_on_cpu() == BROKEN:
+        raise InputError(
+            "precision bfloat16: this machine announces instructions for it that do not work; use float32, or "
+            "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
+        )
 
 
 def _accelerator() -> str:
