@@ -10,9 +10,9 @@ import sys
 import torch
 
 from nescio.data import Dataset, rendered
-from nescio.evaluation import detection_summary, summary
-from nescio.methods import EDL, L2
-from nescio.model import TrainedModel
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Softmax
+from nescio.metrics import detection_summary, summary
 from nescio.training import TrainingSettings
 
 MANY, MOST_LOST = 100, 0.02  # for so many classes and more: accuracy lost to softmax at most, better AUROC
@@ -35,7 +35,7 @@ def main() -> None:
         train, _ = drawn(num_classes, per_class=max(40, LEAST // num_classes), seed=0)
         test, strangers = drawn(num_classes, per_class=10, seed=1)
         found = []
-        for method in (L2(), EDL()):
+        for method in (Softmax(), EDL()):
             model = TrainedModel.train(train, method, settings=SETTINGS)
             known, unknown = model.predict(test.images), model.predict(strangers)
             accuracy = summary(known, test.labels)["accuracy"]

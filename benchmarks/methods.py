@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
+from nescio.encoders import LeNetSpec
 from nescio.methods import METHODS, Batch, Dropout, Ensemble, Method, make_method
-from nescio.nets import LeNetSpec
 
 BATCH, SIZE, REPETITIONS = 256, 60_000, 15
 RESULTS = Path(__file__).parent / "results" / "methods.json"
@@ -36,14 +36,14 @@ PROMISES = (
     Promise("ffgu step", "l2 step", 2.6),
     Promise("fflu step", "l2 step", 2.6),
     Promise("mnfg step", "l2 step", 3.2),
-    Promise("ensemble step", "l2 step", Ensemble().size * 2.2),
+    Promise("ensemble step", "l2 step", Ensemble().num_members * 2.2),
     Promise("dropout prediction", "l2 prediction", Dropout().samples * 1.05),
 )
 
 
 def step_of(method: Method) -> Callable[[], None]:
     """A training step of every member on one batch."""
-    network = method.adapt(LeNetSpec())
+    network = method.default_encoder(LeNetSpec())
     torch.manual_seed(0)
     module = method.build(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     members = method.members(module)
@@ -62,7 +62,7 @@ def step_of(method: Method) -> Callable[[], None]:
 
 def prediction_of(method: Method) -> Callable[[], None]:
     """A prediction for one batch."""
-    network = method.adapt(LeNetSpec())
+    network = method.default_encoder(LeNetSpec())
     module = method.build(network).eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     images = torch.rand(BATCH, *network.input_shape).contiguous(memory_format=torch.channels_last)
     generator = torch.Generator().manual_seed(0)

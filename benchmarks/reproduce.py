@@ -15,7 +15,7 @@ from pathlib import Path
 
 MOST_MINUTES = 10
 QUICK = (str(Path(sys.executable).with_name("nescio")), "reproduce", "--preset", "quick", "--out", "{}")
-RAY = (sys.executable, "-m", "tests.paper.two_nodes", "{}", "quick")
+RAY = (sys.executable, "-m", "tests.studies.sensoy2018.two_nodes", "{}", "quick")
 RUNS = {"here": QUICK, "again": QUICK, "ray": RAY}
 
 

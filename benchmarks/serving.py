@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from nescio.model import TrainedModel
+from nescio.inference.model import TrainedModel
 from nescio.serve.served import bundled_paths
 from nescio.training import as_input
 

@@ -18,9 +18,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as SampleDataset
 
-from nescio.methods import EDL, L2, Method
-from nescio.model import TrainedModel
-from nescio.nets import LeNetSpec, Standardize
+from nescio.data.preprocess import Standardize
+from nescio.encoders import LeNetSpec
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Method, Softmax
 from nescio.training import Samples, TrainingSettings, as_input
 from nescio.training.loop import Loop
 
@@ -104,7 +105,7 @@ def main() -> None:
     samples = Samples(images, torch.randint(10, (SAMPLES,), generator=generator))
     works = {
         "evidential": our_epoch(EDL(), samples),
-        "cross-entropy": our_epoch(L2(), samples),
+        "cross-entropy": our_epoch(Softmax(), samples),
         "usual loop": usual_epoch(samples),
     }
     taken = medians(works)

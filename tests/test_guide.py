@@ -8,7 +8,7 @@ import torch
 
 import nescio as ev
 from nescio.data import load
-from nescio.nets import from_softmax
+from nescio.methods.conversion import from_softmax
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide.md"
 

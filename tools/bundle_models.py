@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from nescio.data import load
+from nescio.encoders import LeNetSpec
+from nescio.inference.model import TrainedModel
 from nescio.methods import make_method
-from nescio.model import TrainedModel
-from nescio.nets import LeNetSpec
 from nescio.training import TrainingSettings
 
 HOME = Path(__file__).parents[1] / "src" / "nescio" / "serve" / "models"

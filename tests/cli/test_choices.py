@@ -7,9 +7,9 @@ import torch
 
 from nescio.cli.choices import method_of, network_of
 from nescio.data import Dataset, Table
+from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError
-from nescio.methods import EDL, L2, Dropout, Ensemble
-from nescio.nets import LeNetSpec, MLPSpec
+from nescio.methods import EDL, Dropout, Ensemble, Softmax
 
 IMAGES = Dataset(torch.zeros(3, 3, 32, 20, dtype=torch.uint8), torch.arange(3), ("a", "b", "c"), "images")
 ROWS = Table(torch.zeros(2, 7), torch.arange(2), ("a", "b"), "rows")
@@ -20,7 +20,7 @@ def test_settings_of_a_method():
     given = ["evidence=relu", "divergence_weight=0.5", "annealing_epochs=3"]
     assert method_of("edl", given) == EDL(evidence="relu", divergence_weight=0.5, annealing_epochs=3)
     assert method_of("edl", ["divergence_weight=None"]) == EDL(divergence_weight=None)
-    assert method_of("l2", ["weight_decay=1e-4"]) == L2(weight_decay=1e-4)
+    assert method_of("l2", ["weight_decay=1e-4"]) == Softmax(weight_decay=1e-4)
 
 
 @pytest.mark.parametrize(

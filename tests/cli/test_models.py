@@ -15,12 +15,12 @@ from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_iris
 
+from nescio._files import read_tensors, write_tensors
 from nescio.cli import app
 from nescio.cli.sources import split
 from nescio.data import from_csv, from_folder, load
+from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS
-from nescio.model import TrainedModel
-from nescio.training.checkpoint import read_tensors, write_tensors
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 import typer
-from tests.paper.small import DEATHS, DIGITS
+from tests.studies.sensoy2018.small import DEATHS, DIGITS
 from typer.testing import CliRunner
 
 from nescio.cli.reproduce import ManyNames, reproduce
 from nescio.errors import InputError, MissingExtraError
-from nescio.paper.experiments import PRESETS, Line
+from nescio.studies.sensoy2018.experiments import PRESETS, Line
 
 
 @pytest.fixture
@@ -43,8 +43,10 @@ def test_it_makes_a_report_and_a_second_call_only_what_is_missing(app, tmp_path)
 def planned(monkeypatch):
     """What the command asks for, without doing it."""
     asked = {}
-    monkeypatch.setattr("nescio.paper.experiments.plan", lambda *given: asked.update(given=given) or [])
-    monkeypatch.setattr("nescio.paper.grid.run_grid", lambda *given: asked.update(ran=given))
+    monkeypatch.setattr(
+        "nescio.studies.sensoy2018.experiments.plan", lambda *given: asked.update(given=given) or []
+    )
+    monkeypatch.setattr("nescio.studies.sensoy2018.grid.run_grid", lambda *given: asked.update(ran=given))
     return asked
 
 

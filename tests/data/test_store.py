@@ -18,7 +18,7 @@ from tests.data.made import CONTENT, Fixed, entry, left_in
 from nescio.data import store
 from nescio.data.store import fetch, is_cached, state
 from nescio.data.unpack import gzip_file, tar_members
-from nescio.errors import DataError, NescioWarning, FetchError, InputError
+from nescio.errors import DataError, FetchError, InputError, NescioWarning
 
 
 def test_verified_files_are_kept_and_found_again(empty_cache):
@@ -202,9 +202,7 @@ def test_no_room_on_the_disk(empty_cache, code):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /sys, which nobody can write")
 def test_a_cache_that_cannot_be_written(monkeypatch):
     monkeypatch.setenv("NESCIO_CACHE", "/sys/nescio")
-    with pytest.raises(
-        FetchError, match="cache folder /sys/nescio/made can't be written; set NESCIO_CACHE"
-    ):
+    with pytest.raises(FetchError, match="cache folder /sys/nescio/made can't be written; set NESCIO_CACHE"):
         fetch(entry(Fixed()))
 
 

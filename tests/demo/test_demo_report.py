@@ -11,7 +11,7 @@ from PIL import Image
 
 from nescio.demo import report
 from nescio.errors import DataError
-from nescio.model import TrainedModel
+from nescio.inference.model import TrainedModel
 
 EMPTY = {"meta", "img", "br", "link", "input", "hr"}
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from nescio.core.opinion import Opinion
-from nescio.core.predictive import Prediction
 from nescio.data import load
 from nescio.demo import run
 from nescio.errors import InputError, MissingExtraError
+from nescio.opinions.categorical import Categorical
+from nescio.opinions.opinion import Opinion
 
 
 def test_both_networks_are_trained_alike(outcome):
@@ -29,7 +29,7 @@ def test_each_epoch_is_reported(outcome, reported):
 
 def test_both_are_asked_the_same(outcome):
     kinds = [type(measured.digits) for measured in outcome.both]
-    assert kinds == [Opinion, Prediction]
+    assert kinds == [Opinion, Categorical]
     for measured in outcome.both:
         assert [len(measured.digits), len(measured.letters), len(measured.rotated)] == [1000, 1000, 19]
         again = measured.model.predict(outcome.inputs.rotated)

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import nescio as ev
-from nescio.core.predictive import Predictive
 from nescio.data import Dataset
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS, Batch, make_method, method_from_dict, method_to_dict
-from nescio.model import TrainedModel
-from nescio.nets import LeNetSpec, MLPSpec
+from nescio.opinions.categorical import Prediction
 from nescio.training import TrainingSettings
 
 SPECS = {
@@ -24,13 +24,13 @@ SPECS = {
 def method(request):
     """With few passes, and with a prior that is eased in: these data are too few to outweigh it."""
     fields = {field.name for field in dataclasses.fields(METHODS[request.param])}
-    wanted = {"samples": 3, "size": 2, "warm_up_epochs": 100}
+    wanted = {"samples": 3, "num_members": 2, "warm_up_epochs": 100}
     return make_method(request.param, **{name: value for name, value in wanted.items() if name in fields})
 
 
 @pytest.fixture(params=SPECS)
 def spec(request, method):
-    return method.adapt(SPECS[request.param])
+    return method.default_encoder(SPECS[request.param])
 
 
 def built(method, spec):
@@ -59,7 +59,7 @@ def stripes():
 def model(method, stripes):
     spec = dataclasses.replace(SPECS["lenet"], num_classes=2)
     settings = TrainingSettings(epochs=12, batch_size=16, learning_rate=5e-3)
-    return TrainedModel.train(stripes, method, method.adapt(spec), settings, held_out=stripes)
+    return TrainedModel.train(stripes, method, method.default_encoder(spec), settings, held_out=stripes)
 
 
 def test_it_says_what_it_is(method):
@@ -76,7 +76,7 @@ def test_it_says_what_it_is(method):
 def test_a_prediction_is_a_distribution(method, spec, count):
     module = built(method, spec).eval()
     prediction = method.predict(module, batch_for(spec, count).inputs, torch.Generator().manual_seed(0))
-    assert isinstance(prediction, Predictive)
+    assert isinstance(prediction, Prediction)
     assert prediction.probabilities.shape == (count, spec.num_classes)
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))
     assert ((prediction.uncertainty >= 0) & (prediction.uncertainty <= 1)).all()
@@ -91,7 +91,7 @@ def test_the_same_generator_gives_the_same_prediction(method, spec):
         for seed in (0, 0, 1)
     )
     assert torch.equal(one, two)
-    assert torch.equal(one, other) is not method.draws
+    assert torch.equal(one, other) is not method.is_stochastic
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -139,7 +139,7 @@ def test_it_works_under_bfloat16(method, spec):
 
 def test_it_works_in_float64(method, spec):
     module, batch = built(method, spec).double(), batch_for(spec)
-    wide = batch._replace(inputs=batch.inputs.double(), span=batch.span.double())
+    wide = batch._replace(inputs=batch.inputs.double(), input_range=batch.input_range.double())
     loss, logits = method.objective(method.members(module.train())[0], wide, 0.5, 100)
     assert (loss.dtype, logits.dtype) == (torch.float64, torch.float64)
     prediction = method.predict(module.eval(), wide.inputs, torch.Generator().manual_seed(0))
@@ -160,9 +160,9 @@ def test_it_learns_and_lasts(method, model, stripes, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of the exporter, about itself
 def test_it_exports_or_says_why_not(method, stripes, tmp_path):
-    spec = method.adapt(dataclasses.replace(SPECS["lenet"], num_classes=2))
+    spec = method.default_encoder(dataclasses.replace(SPECS["lenet"], num_classes=2))
     model = TrainedModel.train(stripes, method, spec, TrainingSettings(epochs=1, batch_size=32))
-    if method.draws:
+    if method.is_stochastic:
         with pytest.raises(ev.InputError, match=f"{method.name} draws at random in every prediction"):
             model.export_program(tmp_path / "model.pt2")
         assert not list(tmp_path.iterdir())

@@ -5,10 +5,19 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import nescio as ev
-from nescio.methods import EDL, L2, Batch, Dropout, Ensemble, make_method, method_from_dict, method_to_dict
-from nescio.methods.evidential import default_divergence_weight
-from nescio.methods.softmax import weight_penalty
-from nescio.nets import LeNetSpec, MLPSpec
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.methods import (
+    EDL,
+    Batch,
+    Dropout,
+    Ensemble,
+    Softmax,
+    make_method,
+    method_from_dict,
+    method_to_dict,
+)
+from nescio.methods._shared import weight_penalty
+from nescio.methods.evidential.edl import default_divergence_weight
 
 
 @pytest.fixture
@@ -30,12 +39,12 @@ def test_edl_minimises_the_evidential_loss(module, batch):
 
 
 def test_l2_minimises_cross_entropy_and_the_weights(module, batch):
-    loss, logits = L2(weight_decay=0.1).objective(module, batch, epoch=4.0, size=100)
+    loss, logits = Softmax(weight_decay=0.1).objective(module, batch, epoch=4.0, size=100)
     squares = sum(float(layer.weight.detach().square().sum()) for layer in module if hasattr(layer, "weight"))
     assert loss.item() == pytest.approx(cross_entropy(logits, batch.labels).item() + 0.05 * squares, rel=1e-5)
 
 
-@pytest.mark.parametrize("method", [L2(weight_decay=0.5), EDL(risk="type2", divergence_weight=0.2)])
+@pytest.mark.parametrize("method", [Softmax(weight_decay=0.5), EDL(risk="type2", divergence_weight=0.2)])
 def test_there_and_back_through_json(method):
     assert method_from_dict(json.loads(json.dumps(method_to_dict(method)))) == method
 
@@ -76,7 +85,7 @@ def test_the_last_biases_start_where_told():
 def test_weight_decay_needs_dense_layers(batch):
     module = torch.nn.Sequential(torch.nn.Unflatten(1, (1, 5)), torch.nn.Conv1d(1, 3, 5), torch.nn.Flatten())
     with pytest.raises(ev.InputError, match="weight_decay is for dense layers, and the network has none"):
-        L2(weight_decay=0.1).objective(module, batch, 0.0, 8)
+        Softmax(weight_decay=0.1).objective(module, batch, 0.0, 8)
 
 
 def test_dropout_averages_passes_with_units_switched_off():
@@ -97,8 +106,8 @@ def test_dropout_averages_passes_with_units_switched_off():
 def test_dropout_needs_a_network_with_it():
     with pytest.raises(ev.InputError, match="needs a network with dropout"):
         Dropout().build(MLPSpec(3, 2))
-    assert Dropout().adapt(MLPSpec(3, 2)).dropout == 0.5
-    assert Dropout().adapt(MLPSpec(3, 2, dropout=0.2)).dropout == 0.2
+    assert Dropout().default_encoder(MLPSpec(3, 2)).dropout == 0.5
+    assert Dropout().default_encoder(MLPSpec(3, 2, dropout=0.2)).dropout == 0.2
 
 
 def test_the_first_layers_are_computed_once():
@@ -120,7 +129,7 @@ def test_the_ensemble_minimises_clean_and_adversarial_loss():
     found = torch.autograd.grad(loss, list(member.parameters()))
     inputs = batch.inputs.clone().requires_grad_()
     (slope,) = torch.autograd.grad(cross_entropy(member(inputs), batch.labels), inputs)
-    attacked = batch.inputs + 0.05 * batch.span * slope.sign()
+    attacked = batch.inputs + 0.05 * batch.input_range * slope.sign()
     plain = 0.5 * (
         cross_entropy(member(batch.inputs), batch.labels) + cross_entropy(member(attacked), batch.labels)
     )
@@ -160,4 +169,4 @@ def test_dropout_that_works_in_place_is_the_same():
 )
 def test_a_network_of_ones_own_that_a_method_can_not_train(name, reason):
     with pytest.raises(ev.InputError, match=reason):
-        make_method(name).adopt(torch.nn.Linear(5, 3))
+        make_method(name).check_module(torch.nn.Linear(5, 3))

@@ -5,9 +5,10 @@ import io
 import torch
 from PIL import Image
 
-from nescio.methods import EDL, L2
-from nescio.model import TrainedModel
-from nescio.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.data.preprocess import Standardize
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Softmax
 from nescio.serve.served import ServedModel
 
 CLASSES = ("cat", "dog", "owl")
@@ -33,7 +34,7 @@ def served(**models):
 
 def pair():
     """The same pictures for both: one evidential, one softmax."""
-    return served(edl=untrained(PICTURE, EDL()), l2=untrained(PICTURE, L2()))
+    return served(edl=untrained(PICTURE, EDL()), l2=untrained(PICTURE, Softmax()))
 
 
 def pictures(count, seed=0):

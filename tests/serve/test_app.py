@@ -17,13 +17,13 @@ import pytest
 import torch
 from tests.serve.made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, served, untrained
 
-from nescio.abstention import AbstentionRule
-from nescio.methods import EDL, L2
+from nescio.methods import EDL, Softmax
+from nescio.posthoc.abstention import AbstentionRule
 from nescio.serve import reading
 from nescio.serve.app import create_app
+from nescio.serve.errors import Refusal
 from nescio.serve.limits import Limits
 from nescio.serve.reading import read_json
-from nescio.serve.refusals import Refusal
 from nescio.serve.service import Service
 
 JSON = {"content-type": "application/json"}
@@ -106,7 +106,7 @@ def test_models_can_be_chosen(ask):
 
 
 def test_models_of_other_shapes_side_by_side(ask):
-    app = create_app(served(grey=untrained(PICTURE, EDL()), colour=untrained(COLOUR, L2())))
+    app = create_app(served(grey=untrained(PICTURE, EDL()), colour=untrained(COLOUR, Softmax())))
     response = ask(
         "POST", "/v1/opinions", app=app, files=[("files", ("a.png", encoded(pictures(1)[0]), "image/png"))]
     )
@@ -130,7 +130,7 @@ def test_rows_of_numbers(ask):
 
 
 def test_values_that_a_network_can_not_take(ask):
-    for method in (EDL(), L2()):
+    for method in (EDL(), Softmax()):
         model = untrained(ROWS, method)
         with torch.no_grad():
             for weights in model.module.parameters():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nescio.serve.batching import Batcher
-from nescio.serve.refusals import Refusal
+from nescio.serve.errors import Refusal
 
 
 class Recorder:

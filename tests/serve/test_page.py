@@ -10,11 +10,12 @@ import pytest
 import torch
 from PIL import Image
 
-from nescio.core.opinion import Opinion
-from nescio.evaluation.rotation import rotate
-from nescio.methods import EDL, L2
-from nescio.model import TrainedModel
-from nescio.nets import LeNetSpec, MLPSpec, Standardize
+from nescio.data.preprocess import Standardize
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Softmax
+from nescio.metrics.rotation import rotate
+from nescio.opinions.opinion import Opinion
 
 WIDE = {"width": 1280, "height": 900}
 UNKNOWN = "I do not know"
@@ -404,7 +405,7 @@ def test_models_of_other_shapes_are_shown_or_named(visit, serving, expect, tmp_p
     models = [
         untrained(tmp_path / "colour.safetensors", EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
         untrained(tmp_path / "second.safetensors", EDL(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
-        untrained(tmp_path / "usual.safetensors", L2(), LeNetSpec(1, 28, 28, 3), (1, 28, 28)),
+        untrained(tmp_path / "usual.safetensors", Softmax(), LeNetSpec(1, 28, 28, 3), (1, 28, 28)),
         untrained(tmp_path / "rows.safetensors", EDL(), MLPSpec(4, 3), (4,)),
     ]
     with serving(*models) as at:

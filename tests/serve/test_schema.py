@@ -5,11 +5,11 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from tests.serve.made import PICTURE, ROWS, served, untrained
 
-from nescio.methods import EDL, L2
+from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
-rows = create_app(served(edl=untrained(ROWS, EDL()), l2=untrained(ROWS, L2())), Limits(inputs=20))
+rows = create_app(served(edl=untrained(ROWS, EDL()), l2=untrained(ROWS, Softmax())), Limits(inputs=20))
 pictures = create_app(served(edl=untrained(PICTURE, EDL())), Limits(inputs=2))
 
 

@@ -18,7 +18,7 @@ from tests.serve.conftest import START
 from tests.serve.made import PICTURE, pictures, untrained
 
 from nescio.cli import app
-from nescio.methods import EDL, L2
+from nescio.methods import EDL, Softmax
 from nescio.serve import connection
 from nescio.serve.connection import Connection
 
@@ -29,7 +29,7 @@ ONE = json.dumps({"inputs": pictures(1).tolist()}).encode()
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     untrained(PICTURE, EDL()).save(folder / "small.safetensors")
-    untrained(PICTURE, L2()).save(folder / "soft.safetensors")
+    untrained(PICTURE, Softmax()).save(folder / "soft.safetensors")
     return [folder / "small.safetensors", folder / "soft.safetensors"]
 
 

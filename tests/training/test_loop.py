@@ -14,16 +14,16 @@ import torch
 from torch import nn
 
 import nescio as ev
+from nescio.data.preprocess import Standardize
+from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import TrainingError
-from nescio.methods import EDL, L2, Ensemble
-from nescio.nets import LeNetSpec, MLPSpec, Standardize
-from nescio.training import Run, Samples, TrainingSettings, fit
+from nescio.methods import EDL, Ensemble, Softmax
+from nescio.training import Run, Samples, TrainingSettings, fit, runtime
 from nescio.training.augment import draw_moves, moved
-from nescio.training.loop import member_seed, rate_at, split_evenly, sweep
-from nescio.training import runtime
+from nescio.training.loop import flush_denormals, member_seed, rate_at, split_evenly
 from nescio.training.runtime import make_fabric, native_bfloat16, require_device
 
-METHODS = [EDL(), L2(weight_decay=1e-4)]
+METHODS = [EDL(), Softmax(weight_decay=1e-4)]
 
 
 def blobs(n=240, classes=3, seed=0):
@@ -110,7 +110,7 @@ def test_the_learning_rate_falls_like_a_cosine_or_stays():
 def test_early_stopping_keeps_the_best():
     train, held_out = blobs(24), blobs(60, seed=3)
     noise = Samples(train.inputs, torch.randint(3, (24,), generator=torch.Generator().manual_seed(0)))
-    module, history = trained(L2(), noise, epochs=60, patience=3, held_out=held_out, learning_rate=0.05)
+    module, history = trained(Softmax(), noise, epochs=60, patience=3, held_out=held_out, learning_rate=0.05)
     losses = [metrics["held_out_loss"] for metrics in history]
     best = losses.index(min(losses))
     assert len(history) == best + 1 + 3
@@ -145,7 +145,7 @@ def test_one_sample_left_over_joins_a_batch():
     assert [len(part) for part in split_evenly(torch.arange(1), 4)] == [1]
     module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
     settings = TrainingSettings(epochs=1, batch_size=32)
-    (metrics,) = fit(L2(), module, Standardize((0.0,) * 5, (1.0,) * 5), blobs(33), settings)
+    (metrics,) = fit(Softmax(), module, Standardize((0.0,) * 5, (1.0,) * 5), blobs(33), settings)
     assert 0 <= metrics["accuracy"] <= 1
 
 
@@ -173,7 +173,7 @@ def test_bfloat16_is_not_chosen_where_it_does_not_pay(monkeypatch, answer):
 def test_bfloat16_that_would_end_the_process_is_refused(monkeypatch):
     monkeypatch.setattr(runtime, "cpu_announces_bfloat16", lambda: True)
     monkeypatch.setattr(runtime, "bfloat16_on_cpu", lambda: runtime.BROKEN)
-    with pytest.raises(InputError, match="do not work; use float32"):
+    with pytest.raises(ev.InputError, match="do not work; use float32"):
         make_fabric("cpu", "bfloat16")
 
 
@@ -201,7 +201,7 @@ def test_being_stuck_is_told_with_a_remedy():
 
 def test_a_loss_that_is_no_number_stops():
     with pytest.raises(TrainingError, match=r"the loss became nan in epoch \d; lower the learning rate"):
-        trained(L2(), learning_rate=1e20, epochs=3)
+        trained(Softmax(), learning_rate=1e20, epochs=3)
 
 
 def test_patience_needs_something_to_watch():
@@ -339,7 +339,8 @@ KILLED = """
 import hashlib, sys, torch
 from tests.training.test_loop import blobs, weights
 from nescio.methods import Ensemble
-from nescio.nets import MLPSpec, Standardize
+from nescio.encoders import MLPSpec
+from nescio.data.preprocess import Standardize
 from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -385,7 +386,7 @@ def test_specks_are_swept_away():
     weight = nn.Parameter(torch.tensor([[1.0, -1e-35, 1e-40], [1e-20, 0.0, -2.0]]))
     optimizer = torch.optim.Adam([weight])
     optimizer.state[weight] = {"step": torch.tensor(3.0), "exp_avg": torch.tensor([1e-39, 1e-3])}
-    sweep(optimizer)
+    flush_denormals(optimizer)
     assert weight.tolist() == torch.tensor([[1.0, 0.0, 0.0], [1e-20, 0.0, -2.0]]).tolist()
     assert optimizer.state[weight]["exp_avg"].tolist() == torch.tensor([0.0, 1e-3]).tolist()
     assert optimizer.state[weight]["step"] == 3
@@ -407,7 +408,8 @@ TWO_PROCESSES = """
 import os, sys, torch
 from tests.training.test_loop import squares, weights
 from nescio.methods import EDL, MNFG, Ensemble
-from nescio.nets import LeNetSpec, Standardize
+from nescio.encoders import LeNetSpec
+from nescio.data.preprocess import Standardize
 from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)

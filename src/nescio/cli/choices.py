@@ -11,8 +11,8 @@ from nescio.errors import InputError
 
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table
+    from nescio.encoders import LeNetSpec, MLPSpec
     from nescio.methods import Method
-    from nescio.nets import LeNetSpec, MLPSpec
 
 
 def method_of(name: str, settings: list[str]) -> Method:
@@ -49,11 +49,11 @@ def network_of(text: str | None, data: Dataset | Table, method: Method) -> LeNet
 
     What is left out is as the data and the method need it.
     """
-    from nescio.model import default_network
-    from nescio.nets import spec_from_dict, spec_to_dict
-    from nescio.nets.specs import SPECS
+    from nescio.encoders import spec_from_dict, spec_to_dict
+    from nescio.encoders.specs import SPECS
+    from nescio.inference.model import default_network
 
-    usual = spec_to_dict(method.adapt(default_network(data)))
+    usual = spec_to_dict(method.default_encoder(default_network(data)))
     given = {"kind": text} if text in (None, *SPECS) else _fields(str(text))
     kind = str(given.get("kind") or usual["kind"])
     if kind in SPECS and kind != usual["kind"]:
@@ -63,7 +63,7 @@ def network_of(text: str | None, data: Dataset | Table, method: Method) -> LeNet
 
 def _fields(text: str) -> dict[str, Any]:
     """From JSON, or a file of it."""
-    from nescio.nets.specs import SPECS
+    from nescio.encoders.specs import SPECS
 
     if not text.lstrip().startswith("{"):
         if not Path(text).is_file():

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.shown import epochs_shown, print_table, require_folder
+from nescio.cli.console import epochs_shown, print_table, require_folder
 
 
 def demo(

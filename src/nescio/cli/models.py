@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nescio.cli.shown import epochs_shown, logs_kept_quiet, print_table
-from nescio.errors import DataError, NescioWarning, InputError, ModelFileError
+from nescio.cli.console import epochs_shown, logs_kept_quiet, print_table
+from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
 
 if TYPE_CHECKING:
-    from nescio.abstention import AbstentionRule
     from nescio.data import Dataset, Table
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
+    from nescio.posthoc.abstention import AbstentionRule
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file, .safetensors.")]
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
@@ -74,7 +74,7 @@ def train(
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli.choices import method_of, network_of
     from nescio.cli.sources import WATCHED, open_pair, split
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training.runtime import is_first_process, require_device
 
@@ -99,8 +99,8 @@ def train(
 
 def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:
     """What the weights in the file reach on data that had no part in the training."""
-    from nescio.evaluation import summary
-    from nescio.model import raw_inputs
+    from nescio.inference.model import raw_inputs
+    from nescio.metrics import summary
 
     figures = summary(model.predict(raw_inputs(test)), model.labels_of(test))
     typer.echo(
@@ -127,7 +127,7 @@ def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
 
 def _rule_of(path: Path, model: TrainedModel) -> AbstentionRule | None:
     """The rule that a file of these very weights has: a training that had nothing left to do keeps it."""
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
 
     try:
         present = TrainedModel.load(path)
@@ -149,7 +149,7 @@ def predict(
 ) -> None:
     """Say for each picture or row what it is, or "I do not know"."""
     from nescio.cli.sources import read_files
-    from nescio.model import UNKNOWN, TrainedModel
+    from nescio.inference.model import UNKNOWN, TrainedModel
 
     if as_json and as_csv:
         raise InputError("--json and --csv are two forms of the same; ask for one")
@@ -187,8 +187,8 @@ def evaluate(
 ) -> None:
     """Measure accuracy, calibration and selective prediction; with --ood, how well strangers are told."""
     from nescio.cli.sources import open_for
-    from nescio.evaluation import detection_summary, summary
-    from nescio.model import TrainedModel, raw_inputs
+    from nescio.inference.model import TrainedModel, raw_inputs
+    from nescio.metrics import detection_summary, summary
 
     trained = TrainedModel.load(model)
     known = open_for(trained, data, data_dir)
@@ -219,7 +219,7 @@ def threshold(
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
     from nescio.cli.sources import open_for
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
 
     if coverage is not None and not risk is confidence is None:
         raise InputError("--coverage makes no promise; it goes without --risk and --confidence")
@@ -241,8 +241,8 @@ def _rule_from(
     confidence: float | None,
     coverage: float | None,
 ) -> AbstentionRule:
-    from nescio.abstention import AbstentionRule
-    from nescio.model import raw_inputs
+    from nescio.inference.model import raw_inputs
+    from nescio.posthoc.abstention import AbstentionRule
 
     prediction, labels = model.predict(raw_inputs(held_out)), model.labels_of(held_out)
     if coverage is not None:
@@ -258,7 +258,7 @@ def export(
     program: Annotated[Path | None, typer.Option(help="Write a torch.export program, .pt2.")] = None,
 ) -> None:
     """Write the model for production: raw inputs to probabilities, belief and uncertainty."""
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
 
     if onnx is None and program is None:
         raise InputError("say what to write: --onnx FILE or --program FILE")

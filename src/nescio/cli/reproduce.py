@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nescio.cli.shown import require_folder
+from nescio.cli.console import require_folder
 
 if TYPE_CHECKING:
-    from nescio.paper.engine import Told
+    from nescio.studies.sensoy2018.engine import Told
 
 Several = list[str] | None
 
@@ -55,9 +55,9 @@ def reproduce(
     from nescio.demo.run import require_extras
 
     require_extras()
-    from nescio.paper.experiments import plan
-    from nescio.paper.grid import run_grid
-    from nescio.paper.report import write_report
+    from nescio.studies.sensoy2018.experiments import plan
+    from nescio.studies.sensoy2018.grid import run_grid
+    from nescio.studies.sensoy2018.report import write_report
 
     experiments = plan(preset, seeds, sets or (), methods or (), only or ())
     folder = Path("results", preset) if out is None else out
@@ -73,7 +73,7 @@ def _shown() -> Iterator[Told]:
     """Lines that stay, and below them on a terminal the training at work."""
     from rich.console import Console
 
-    from nescio.paper.engine import Told
+    from nescio.studies.sensoy2018.engine import Told
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with console.status("starting") as status:

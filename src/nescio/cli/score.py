@@ -18,7 +18,7 @@ def score(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from nescio.scoring import score as score_all
+    from nescio.inference.bulk import score as score_all
 
     console = Console(stderr=True)
     columns = (TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -6,13 +6,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nescio.errors import DataError, NescioWarning, InputError
+from nescio.errors import DataError, InputError, NescioWarning
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from nescio.data import Dataset, Table
-    from nescio.model import TrainedModel
+    from nescio.inference.model import TrainedModel
 
 HELD_OUT = 0.2
 WATCHED = 0.1
@@ -104,7 +104,7 @@ def read_files(model: TrainedModel, files: list[Path]) -> tuple[list[str], Tenso
 
 def _read_rows(model: TrainedModel, file: Path) -> Tensor:
     """(N, ...) from a file of many inputs."""
-    from nescio.data.own import inputs_from_csv, inputs_from_npz
+    from nescio.data.user_data import inputs_from_csv, inputs_from_npz
 
     shape = model.input_shape
     if file.suffix.lower() == ".npz":

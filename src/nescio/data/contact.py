@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from nescio.data.arguments import check_whole
+from nescio._checks import require_whole
 from nescio.data.dataset import Dataset
 
 MARGIN = 8
@@ -16,8 +16,8 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 def contact_sheet(dataset: Dataset, columns: int = 16, rows: int = 25) -> Image.Image:
     """Samples of each class in a row behind its name; of many classes, `rows` spread over all."""
-    check_whole("columns", columns, least=1)
-    check_whole("rows", rows, least=1)
+    require_whole("columns", columns, least=1)
+    require_whole("rows", rows, least=1)
     shown = range(0, len(dataset.classes), -(-len(dataset.classes) // rows))
     height, width = dataset.images.shape[2:]
     scale = max(1, 48 // max(height, width))

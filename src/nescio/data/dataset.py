@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from nescio.data.arguments import check_whole
+from nescio._checks import require_whole
 from nescio.errors import DataError, InputError
 
 AnyData = TypeVar("AnyData", "Dataset", "Table")
@@ -137,5 +137,5 @@ def _class_index(data: Dataset | Table, one: str | int) -> int:
 
 
 def _subset(data: AnyData, count: int, generator: torch.Generator) -> AnyData:
-    check_whole("count", count, least=1, most=len(data))
+    require_whole("count", count, least=1, most=len(data))
     return data.take(torch.randperm(len(data), generator=generator)[:count])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from nescio._checks import require_whole
 from nescio.data import rendered
-from nescio.data.arguments import check_whole
 from nescio.data.catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from nescio.data.dataset import Dataset
 from nescio.data.readers import read_cifar, read_idx_pair
@@ -64,7 +64,7 @@ def _check_settings(name: str, split: str, known: Sequence[int] | None, seed: in
     if seed is not None and not name.startswith(("letters", "glyphs-")):
         raise InputError(f"seed goes with letters and glyphs-K, not with {name!r}")
     if seed is not None:
-        check_whole("seed", seed, least=0)
+        require_whole("seed", seed, least=0)
 
 
 def _load_files(entry: Entry, split: str, folder: Path) -> Dataset:

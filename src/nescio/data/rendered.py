@@ -20,7 +20,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from nescio.data.arguments import check_whole
+from nescio._checks import require_whole
 from nescio.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ _RANGES = (
 
 def letters(count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Letters A-J in many typefaces: uint8 images (N, 1, 28, 28), int64 labels 0..9 (N,)."""
-    check_whole("count", count, least=1)
-    check_whole("seed", seed, least=0)
+    require_whole("count", count, least=1)
+    require_whole("seed", seed, least=0)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(count, dtype=np.int64) % 10)
     pick = rng.integers(len(_FACES), size=count) * 10 + labels
@@ -73,9 +73,9 @@ def glyphs(num_classes: int, per_class: int, seed: int) -> tuple[Tensor, Tensor,
 
     The characters for K are the first K of those for any larger K.
     """
-    check_whole("num_classes", num_classes, least=2, most=max_glyphs())
-    check_whole("per_class", per_class, least=1)
-    check_whole("seed", seed, least=0)
+    require_whole("num_classes", num_classes, least=2, most=max_glyphs())
+    require_whole("per_class", per_class, least=1)
+    require_whole("seed", seed, least=0)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.repeat(np.arange(num_classes, dtype=np.int64), per_class))
     fields, start = _glyph_fields(num_classes)

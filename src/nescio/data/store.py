@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from nescio.data.catalog import Entry, File
 from nescio.data.progress import Report, reporting, say
 from nescio.data.sources import AbsentError, Folder, Source, first_line, placed_by_hand
-from nescio.errors import DataError, NescioError, NescioWarning, FetchError, InputError
+from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.EEXIST)

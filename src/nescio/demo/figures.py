@@ -11,9 +11,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nescio.core.predictive import Predictive
 from nescio.demo.run import ANGLES, Measured, Outcome
-from nescio.evaluation import accuracy_against_threshold, entropy_cdf
+from nescio.metrics import accuracy_against_threshold, entropy_cdf
+from nescio.opinions.categorical import Prediction
 from nescio.plots import INK, PALETTE, STYLE, svg
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def entropy_figure(outcome: Outcome, of: str) -> Figure:
     """The share of letters or digits whose entropy is at most so much."""
     figure, axes = _panel()
     for measured, colour, dashes in _both(outcome):
-        prediction: Predictive = getattr(measured, of)
+        prediction: Prediction = getattr(measured, of)
         curve = entropy_cdf(prediction, points=201)
         part = curve.entropy / math.log(prediction.num_classes)
         axes.plot(part, 100 * curve.share, color=colour, linestyle=dashes, label=measured.name)
@@ -150,6 +150,6 @@ def _draw_strip(figure: Figure, images: Tensor, ends: tuple[float, float], tile:
     axes.set(xticks=ANGLES[::2], yticks=[])
 
 
-def _kept(prediction: Predictive) -> tuple[Tensor, Tensor]:
+def _kept(prediction: Prediction) -> tuple[Tensor, Tensor]:
     curve = accuracy_against_threshold(prediction, prediction.labels)
     return curve.threshold, curve.coverage

@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nescio.core.opinion import Opinion
+from nescio._files import write_atomically
 from nescio.data import Dataset
 from nescio.demo.figures import charts
 from nescio.demo.run import Outcome
 from nescio.errors import DataError
+from nescio.opinions.opinion import Opinion
 from nescio.plots import PALETTE
-from nescio.training.checkpoint import write_bytes_safely
 
 TEMPLATE = "report.html.j2"
 TYPICAL_DIGITS, DOUBTFUL_DIGITS, SAMPLE_LETTERS = 4, 2, 6
@@ -127,7 +127,7 @@ def write_report(outcome: Outcome, folder: Path) -> Path:
     try:
         outcome.evidential.model.save(folder / "edl.safetensors")
         outcome.softmax.model.save(folder / "softmax.safetensors")
-        write_bytes_safely(path, render(outcome).encode())
+        write_atomically(path, render(outcome).encode())
     except OSError as error:
         raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
     return path

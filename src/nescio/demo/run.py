@@ -9,12 +9,12 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from nescio.core.predictive import Predictive
 from nescio.data import Dataset, load
 from nescio.errors import InputError, MissingExtraError
-from nescio.evaluation import detection_summary, narrowest, rotate, summary
-from nescio.methods import EDL, L2, Method
-from nescio.model import TrainedModel
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Method, Softmax
+from nescio.metrics import detection_summary, narrowest, rotate, summary
+from nescio.opinions.categorical import Prediction
 from nescio.training import TrainingSettings
 
 EPOCHS, BATCH_SIZE = 40, 128
@@ -46,9 +46,9 @@ class Measured:
 
     name: str
     model: TrainedModel
-    digits: Predictive
-    letters: Predictive
-    rotated: Predictive
+    digits: Prediction
+    letters: Prediction
+    rotated: Prediction
     figures: dict[str, float]
 
 
@@ -100,7 +100,7 @@ def upright_one(digits: Dataset) -> Tensor:
 def run_demo(settings: TrainingSettings, inputs: Inputs, report: Report | None = None) -> Outcome:
     """Train and measure both; report is given the model's name and each epoch's metrics."""
     evidential = _measure("evidential", EDL(), settings, inputs, report)
-    softmax = _measure("softmax", L2(), settings, inputs, report)
+    softmax = _measure("softmax", Softmax(), settings, inputs, report)
     return Outcome(inputs, settings, evidential, softmax)
 
 
@@ -127,7 +127,7 @@ def _measure(
     return Measured(name, model, digits, letters, model.predict(inputs.rotated), figures)
 
 
-def _share_unknown(model: TrainedModel, prediction: Predictive) -> float:
+def _share_unknown(model: TrainedModel, prediction: Prediction) -> float:
     return float((~model.accepts(prediction)).double().mean())
 
 

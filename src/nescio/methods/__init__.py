@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from nescio.errors import InputError
-from nescio.methods.dropout import Dropout
-from nescio.methods.ensemble import Ensemble
-from nescio.methods.evidential import EDL
-from nescio.methods.flow import MNFG
-from nescio.methods.gaussian import FFGU, FFLU
-from nescio.methods.l2 import L2
-from nescio.methods.protocol import Batch, Method, method_to_dict
+from nescio.methods.base import Batch, Method, method_to_dict
+from nescio.methods.baselines.dropout import Dropout
+from nescio.methods.baselines.ensemble import Ensemble
+from nescio.methods.baselines.gaussian import FFGU, FFLU
+from nescio.methods.baselines.mnfg import MNFG
+from nescio.methods.baselines.softmax import Softmax
+from nescio.methods.evidential.edl import EDL
 
 METHODS: dict[str, type[Any]] = {
-    method.name: method for method in (L2, Dropout, Ensemble, FFGU, FFLU, MNFG, EDL)
+    method.name: method for method in (Softmax, Dropout, Ensemble, FFGU, FFLU, MNFG, EDL)
 }
+
+
+# Names and settings as files of format 1 have them, and as the paper calls its first baseline.
+FORMER_NAMES = {"l2": "softmax"}
+FORMER_SETTINGS = {"ensemble": {"size": "num_members"}}
 
 
 def make_method(name: str, **settings: Any) -> Method:
     """The method of this name, with these settings."""
+    name = FORMER_NAMES.get(name, name)
     if name not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
     try:
@@ -33,20 +39,22 @@ def make_method(name: str, **settings: Any) -> Method:
 def method_from_dict(data: Mapping[str, Any]) -> Method:
     """Back from plain data; what does not fit is refused."""
     settings = dict(data)
-    return make_method(str(settings.pop("name", None)), **settings)
+    name = str(settings.pop("name", None))
+    former = FORMER_SETTINGS.get(name, {})
+    return make_method(name, **{former.get(key, key): value for key, value in settings.items()})
 
 
 __all__ = [
     "EDL",
     "FFGU",
     "FFLU",
-    "L2",
     "METHODS",
     "MNFG",
     "Batch",
     "Dropout",
     "Ensemble",
     "Method",
+    "Softmax",
     "make_method",
     "method_from_dict",
     "method_to_dict",

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 from nescio import __version__
 from nescio.serve import schemas
 from nescio.serve.docs import docs_page
-from nescio.serve.guard import Guard
+from nescio.serve.errors import UNFORESEEN, Refusal
 from nescio.serve.limits import Limits
 from nescio.serve.metrics import Metrics
-from nescio.serve.refusals import UNFORESEEN, Refusal
+from nescio.serve.middleware import Guard
 from nescio.serve.served import HERE, ServedModel
 from nescio.serve.service import Service
 

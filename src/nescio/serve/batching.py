@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio.serve.errors import Refusal
 from nescio.serve.reading import Values
-from nescio.serve.refusals import Refusal
 
 Compute = Callable[[str, Tensor], list[Any]]
 Outcome = list[Any] | Exception

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from nescio.errors import InputError
-from nescio.serve.refusals import Refusal
+from nescio.serve.errors import Refusal
 
 MEBIBYTE = 2**20
 ANSWER_VALUES = 16  # a pixel is a byte; a number in an answer is an object, and text

@@ -13,11 +13,11 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nescio.data.own import LARGEST_NUMBER
 from nescio.data.pictures import TooManyPixelsError, read_header, read_picture
+from nescio.data.user_data import LARGEST_NUMBER
 from nescio.errors import DataError
+from nescio.serve.errors import Refusal
 from nescio.serve.limits import Limits
-from nescio.serve.refusals import Refusal
 
 Shape = tuple[int, ...]
 Names = tuple[str, ...] | None

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio.core.opinion import Opinion
 from nescio.errors import InputError
-from nescio.model import HALF, UNKNOWN, TrainedModel
+from nescio.inference.model import HALF, UNKNOWN, TrainedModel
+from nescio.opinions.opinion import Opinion
 from nescio.serve.limits import ANSWER_VALUES
 
 HERE = Path(__file__).parent

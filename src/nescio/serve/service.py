@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nescio.errors import NescioError
 from nescio.serve.batching import Batcher, busy, late
+from nescio.serve.errors import Refusal
 from nescio.serve.limits import Bodies, Limits
 from nescio.serve.metrics import Metrics
 from nescio.serve.reading import (
@@ -27,7 +28,6 @@ from nescio.serve.reading import (
     read_json,
     require_pixels,
 )
-from nescio.serve.refusals import Refusal
 from nescio.serve.served import ServedModel
 
 SMALL = 2**16  # bytes; a smaller body is read faster than handed to a thread

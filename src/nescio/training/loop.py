@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nescio.core.opinion import Opinion
+from nescio.data.preprocess import Standardize, input_range_of
 from nescio.errors import DataError, TrainingError
 from nescio.methods import Batch, Method
-from nescio.nets import Standardize, span_of
+from nescio.opinions.opinion import Opinion
 from nescio.training.augment import draw_moves, moved
+from nescio.training.diagnostics import dead_classes, require_finite, warn_if_stuck, warn_of_dead_evidence
 from nescio.training.run import Metrics, Run, State
 from nescio.training.runtime import make_fabric
 from nescio.training.settings import LARGEST_SEED, TrainingSettings
-from nescio.training.watch import dead_classes, require_finite, warn_if_stuck, warn_of_dead_evidence
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 TINY = 1e-300
-SPECK, SWEEP_STEPS = 1e-30, 20
+DENORMAL_BELOW, FLUSH_STEPS = 1e-30, 20
 MEMBER_SEED_STEP = 10_007  # members of an ensemble are trained with seeds this far apart
 
 
@@ -49,9 +49,9 @@ class Samples:
         return len(self.labels)
 
     @cached_property
-    def span(self) -> Tensor:
+    def input_range(self) -> Tensor:
         """From the least to the greatest input in each channel, (C,)."""
-        return span_of(self.inputs)
+        return input_range_of(self.inputs)
 
     @property
     def mass(self) -> float:
@@ -73,7 +73,7 @@ class Totals:
 
     def add(self, method: Method, loss: Tensor, logits: Tensor, batch: Batch, counts: bool = True) -> None:
         """One batch; one that does not count adds only what evidence it had."""
-        prediction = method.read(logits.detach())
+        prediction = method.interpret(logits.detach())
         if counts:
             samples = loss.new_tensor(len(batch.labels))
             weight = samples if batch.weights is None else batch.weights.sum()
@@ -187,15 +187,15 @@ class Loop:
         torch.manual_seed(seed * 1_009 + fabric.global_rank)  # for dropout, which takes no generator
         order = torch.Generator().manual_seed(seed)
         batches = split_evenly(torch.randperm(len(train), generator=order), self.settings.batch_size)
-        span = fabric.to_device(self.standardize.span(train.span))
+        input_range = fabric.to_device(self.standardize.input_range(train.input_range))
         for step, index in enumerate(batches):
             epoch = number + step / len(batches)
             share = self._share(train, index, order)
-            batch = self._prepared(share.samples)._replace(span=span)
+            batch = self._prepared(share.samples)._replace(input_range=input_range)
             loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
             self._step(loss * share.scale, epoch)
-            if step % SWEEP_STEPS == 0 or step == len(batches) - 1:
-                sweep(self.optimizer)
+            if step % FLUSH_STEPS == 0 or step == len(batches) - 1:
+                flush_denormals(self.optimizer)
             totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(fabric)
         require_finite(metrics["loss"], number)
@@ -251,7 +251,7 @@ class Loop:
 
 
 @torch.no_grad()
-def sweep(optimizer: torch.optim.Optimizer) -> None:
+def flush_denormals(optimizer: torch.optim.Optimizer) -> None:
     """Set specks among the weights and their moments to zero.
 
     Under a weight penalty what is not used shrinks for ever. Specks change no output, but once they are
@@ -260,7 +260,7 @@ def sweep(optimizer: torch.optim.Optimizer) -> None:
     moments = [value for state in optimizer.state.values() for value in state.values()]
     for values in (*(each for group in optimizer.param_groups for each in group["params"]), *moments):
         if isinstance(values, Tensor) and values.ndim:
-            values.copy_(nn.functional.hardshrink(values, SPECK))
+            values.copy_(nn.functional.hardshrink(values, DENORMAL_BELOW))
 
 
 class Share(NamedTuple):

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from nescio._files import named, read_tensors, write_atomically, write_tensors
 from nescio.errors import ModelFileError, TrainingError
-from nescio.training.checkpoint import (
-    named,
-    pack_optimizer,
-    read_tensors,
-    unpack_optimizer,
-    write_bytes_safely,
-    write_tensors,
-)
+from nescio.training.checkpoint import pack_optimizer, unpack_optimizer
 from nescio.training.runtime import is_first_process
 from nescio.training.settings import TrainingSettings
 
@@ -113,7 +107,7 @@ class Run:
             return  # the first of the processes keeps the folder, the others may not even see it
         path = self.folder / "settings.json"
         if not path.exists():
-            write_bytes_safely(path, json.dumps(self._settings, indent=1).encode())
+            write_atomically(path, json.dumps(self._settings, indent=1).encode())
             return
         try:
             present = json.loads(path.read_text())
@@ -154,7 +148,7 @@ class Run:
             self.checkpoint, tensors, {"history": state.history, "member": state.member, "best": best}
         )
         lines = "".join(json.dumps(metrics) + "\n" for metrics in state.history)
-        write_bytes_safely(self.folder / "metrics.jsonl", lines.encode())
+        write_atomically(self.folder / "metrics.jsonl", lines.encode())
 
 
 def _or_null(loss: float) -> float:

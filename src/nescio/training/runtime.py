@@ -68,7 +68,9 @@ def bfloat16_on_cpu() -> str:
             return str(kept["answer"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # nothing is kept, or nothing that can be read: try
-    trial = subprocess.run([sys.executable, "-c", BFLOAT16_TRIAL], capture_output=True, text=True, check=False)
+    trial = subprocess.run(
+        [sys.executable, "-c", BFLOAT16_TRIAL], capture_output=True, text=True, check=False
+    )
     answer = trial.stdout.strip() if trial.returncode == 0 else BROKEN
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,8 +121,8 @@ def require_working_bfloat16() -> None:
     """Refuse bfloat16 on a CPU where it would end the process."""
     if cpu_announces_bfloat16() and bfloat16_on_cpu() == BROKEN:
         raise InputError(
-            "precision bfloat16: this machine announces instructions for it that do not work; use float32, or "
-            "set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
+            "precision bfloat16: this machine announces instructions for it that do not work; use float32, "
+            "or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16"
         )
 
 

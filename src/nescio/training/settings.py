@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from nescio.core.checks import require_number, require_whole
+from nescio._checks import require_number, require_whole
 from nescio.errors import InputError
 
 LARGEST_SEED = 2**32 - 1

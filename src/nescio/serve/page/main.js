@@ -182,7 +182,7 @@ class Page {
     if (!this.source) return false;
     const { points } = this;
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      await this.sweep();
+      await this.flush_denormals();
       return false;
     }
     byId("angle").value = angle;
@@ -190,7 +190,7 @@ class Page {
     return points === this.points && points.has(angle);
   }
 
-  async sweep() {
+  async flush_denormals() {
     const { points } = this;
     await this.trouble.attempt(async () => {
       const answers = await this.opinions(ANGLES);

@@ -1,0 +1,54 @@
+from . import data, functional, metrics
+from .encoders import LeNetSpec, MLPSpec
+from .errors import (
+    DataError,
+    FetchError,
+    InputError,
+    MissingExtraError,
+    ModelFileError,
+    NescioError,
+    NescioWarning,
+    TrainingError,
+)
+from .inference import TrainedModel
+from .integrations.sklearn import EvidentialClassifier
+from .losses import EvidentialLoss
+from .methods import EDL, FFGU, FFLU, MNFG, Dropout, Ensemble, Softmax, make_method
+from .methods.conversion import from_softmax
+from .opinions import Categorical, Opinion, fuse
+from .posthoc import AbstentionRule
+from .training import TrainingSettings
+
+__version__: str
+__all__ = [
+    "EDL",
+    "FFGU",
+    "FFLU",
+    "MNFG",
+    "AbstentionRule",
+    "Categorical",
+    "DataError",
+    "Dropout",
+    "Ensemble",
+    "EvidentialClassifier",
+    "EvidentialLoss",
+    "FetchError",
+    "InputError",
+    "LeNetSpec",
+    "MLPSpec",
+    "MissingExtraError",
+    "ModelFileError",
+    "NescioError",
+    "NescioWarning",
+    "Opinion",
+    "Softmax",
+    "TrainedModel",
+    "TrainingError",
+    "TrainingSettings",
+    "data",
+    "from_softmax",
+    "functional",
+    "fuse",
+    "make_method",
+    "metrics",
+]

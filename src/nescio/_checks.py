@@ -1,0 +1,76 @@
+"""Checks of arguments: of their form always, of their values where that is cheap.
+
+A look at values makes a program wait for the device. On the CPU there is nothing to wait for; elsewhere,
+and inside torch.compile, torch.export and vmap, values are looked at only where `validate` asks for it.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from nescio.errors import InputError
+
+LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
+
+
+def describe(value: object) -> str:
+    """A tensor by its type and shape, anything else by its type: short, for messages."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def require_floating(name: str, value: object, class_axis: int) -> Tensor:
+    """A floating tensor with two or more classes on its class axis."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise InputError(f"{name} must be a tensor of floating point numbers, got {describe(value)}")
+    if value.ndim <= max(class_axis, 0):
+        raise InputError(f"{name} must have a class axis, got {describe(value)}")
+    if value.shape[class_axis] < 2:
+        raise InputError(f"{name} must have two or more classes, got {describe(value)}")
+    return value
+
+
+def inside_transform() -> bool:
+    """Whether torch.func (vmap, grad, ...) is at work: values can't be looked at then."""
+    active: bool = torch._C._are_functorch_transforms_active()
+    return active
+
+
+def require_number(name: str, value: object, least: float = 0.0) -> None:
+    """A finite number from `least` on."""
+    if not isinstance(value, int | float) or not least <= value < float("inf"):
+        raise InputError(f"{name} must be a number from {least:g} on, got {value!r}")
+
+
+def require_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """A whole number from `least` on, and at most `most` if that is given."""
+    # numbers.Integral: numpy's whole numbers too.
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_whole and least <= int(value) <= (int(value) if most is None else most):  # type: ignore[call-overload]
+        return
+    expected = f"from {least} on" if most is None else f"from {least} to {most}"
+    raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+
+
+def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:
+    """Whether the values of this tensor are to be checked."""
+    if torch.compiler.is_compiling() or inside_transform():
+        return False
+    return validate if validate is not None else tensor.device.type == "cpu"
+
+
+def require_evidence(evidence: Tensor, validate: bool | None) -> None:
+    """Evidence that is finite and zero or more; the smallest and the largest value tell."""
+    if evidence.numel() and looks_at_values(evidence, validate):
+        least, most = (float(bound) for bound in evidence.detach().aminmax())
+        if not 0 <= least <= most < LARGEST:
+            raise InputError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
+
+
+def as_computed(x: Tensor) -> Tensor:
+    """float64 stays; everything narrower is computed in float32."""
+    return x if x.dtype == torch.float64 else x.float()

@@ -1,0 +1,19 @@
+"""The risks and the divergence as functions of evidence, per sample, without reduction."""
+
+from nescio.functional.annealing import linear as linear_annealing
+from nescio.functional.risks import (
+    cross_entropy_risk,
+    divergence,
+    misleading_divergence,
+    squared_error_risk,
+    type2_likelihood,
+)
+
+__all__ = [
+    "cross_entropy_risk",
+    "divergence",
+    "linear_annealing",
+    "misleading_divergence",
+    "squared_error_risk",
+    "type2_likelihood",
+]

@@ -1,0 +1,1 @@
+"""The exact evaluation of all losses at once, private."""

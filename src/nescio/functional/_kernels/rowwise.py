@@ -1,0 +1,173 @@
+"""Functions of rows of evidence with their gradient, in one go.
+
+A loss of an evidential classifier, for one row of K logits z with true class y, is
+
+    risk(e_y, sum of e_j, sum of e_j^2) + weight * KL[D(1 + e~) || D(1)],   j != y,   e = activation(z)
+
+where e~ is e without the true class. All three risks of the paper have this form, so that one evaluation
+serves them all: value and gradient come from the same few passes over memory. autograd.py makes it known
+to torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nescio.functional._kernels import divergence as kernel
+from nescio.functional.evidence import IDENTITY, Activation
+
+
+class RiskTerms(NamedTuple):
+    """A risk of M rows, and its gradient: A + B e_j for wrong classes, C for the true one; all (M,)."""
+
+    value: Tensor
+    wrong: Tensor  # A
+    wrong_slope: Tensor | None  # B; None for 0
+    own: Tensor  # C
+
+
+class Risk(NamedTuple):
+    """A risk in two forms.
+
+    terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
+    float64) and K. soft: from evidence and soft labels (M, K) in float64 to (M,), differentiable.
+    uses_squares: whether `terms` looks at its third argument; else that is zero.
+    """
+
+    terms: Callable[[Tensor, Tensor, Tensor, int], RiskTerms]
+    soft: Callable[[Tensor, Tensor], Tensor]
+    uses_squares: bool = False
+
+
+class RowLoss(NamedTuple):
+    """Which function of a row is meant.
+
+    expected_scale: what the backward pass will probably scale the gradient by, 1 / M before a mean. The
+    gradient is made so from the start, and if it comes so, scaling it costs nothing.
+    """
+
+    activation: Activation = IDENTITY
+    risk: Risk | None = None
+    divergence_weight: float = 0.0
+    expected_scale: float = 1.0
+
+
+class _Sums(NamedTuple):
+    """Of M rows: the evidence of the true class, the sum of the others and of their squares; float64."""
+
+    own: Tensor
+    total: Tensor
+    squares: Tensor
+
+
+def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
+    """The loss (M,), and its gradient with respect to x (M, K) times the expected scale."""
+    work = kernel.work_type(x.dtype, x.shape[1])
+    evidence = torch.empty_like(x, dtype=work, memory_format=torch.contiguous_format)
+    rows = min(x.shape[0], kernel.block_rows(x.shape[1], x.device))
+    buffers = kernel.buffers_for(evidence, rows)
+    index = None if targets is None else targets.unsqueeze(1)  # (M, 1)
+    sums = _collect(x, index, loss, evidence, buffers)
+    risk = _risk_terms(loss, sums, x.shape[1])
+    value = _into_gradient(evidence, sums, risk, loss, x.dtype, buffers)
+    if index is not None:
+        own = loss.activation.chain(sums.own, risk.own).mul_(loss.expected_scale)
+        evidence.scatter_(1, index, own.to(work).unsqueeze(1))
+    return value.to(x.dtype), evidence.to(x.dtype)
+
+
+def _blocks(rows: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """So many rows at a time of all these tensors (M, ...)."""
+    if rows >= tensors[0].shape[0]:
+        yield tensors
+    else:
+        yield from zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
+
+
+def _collect(
+    x: Tensor, index: Tensor | None, loss: RowLoss, evidence: Tensor, buffers: kernel.Buffers
+) -> _Sums:
+    """Fill evidence (M, K), the true class taken out, and sum its rows."""
+    own, total, squares = sums = _Sums(*x.new_zeros(3, x.shape[0], dtype=torch.float64).unbind())
+    squared = evidence.new_empty(x.shape[0]) if loss.risk is not None and loss.risk.uses_squares else None
+    wanted = x.new_empty(x.shape[0], 0) if index is None else index  # (M, 1), or (M, 0) for nothing
+    for z, e, i, y, t, q in _blocks(
+        buffers.v.shape[0],
+        x,
+        evidence,
+        wanted,
+        own.unsqueeze(1),
+        total,
+        squares if squared is None else squared,
+    ):
+        loss.activation.into(z.to(e.dtype), e)
+        if index is not None:
+            y.copy_(e.gather(1, i))
+            e.scatter_(1, i, 0.0)
+        kernel.row_sum(e, t)
+        if squared is not None:
+            kernel.row_sum(torch.mul(e, e, out=buffers.cut(e.shape[0]).a), q)
+    return sums if squared is None else sums._replace(squares=squared.double())
+
+
+def _risk_terms(loss: RowLoss, sums: _Sums, num_classes: int) -> RiskTerms:
+    if loss.risk is None:
+        zero = torch.zeros_like(sums.total)
+        return RiskTerms(zero, zero, None, zero)
+    return loss.risk.terms(*sums, num_classes)
+
+
+def _into_gradient(
+    evidence: Tensor,
+    sums: _Sums,
+    risk: RiskTerms,
+    loss: RowLoss,
+    result: torch.dtype,
+    buffers: kernel.Buffers,
+) -> Tensor:
+    """The loss (M,); evidence (M, K) becomes the gradient, the true class still to come."""
+    weight, scale = loss.divergence_weight, loss.expected_scale
+    constants = kernel.element_constants(result, evidence.dtype, evidence.device)
+    rows = kernel.row_terms(sums.total, evidence.shape[1], result, constants)
+    wrong = torch.add(risk.wrong, rows.derivative, alpha=weight).mul_(scale).to(evidence.dtype).unsqueeze(1)
+    slope = None if risk.wrong_slope is None else risk.wrong_slope.mul(scale).to(evidence.dtype).unsqueeze(1)
+    parts = evidence.new_empty(evidence.shape[0], 2)
+    for e, offset, factor, keep, bound, part in _blocks(
+        buffers.v.shape[0], evidence, wrong, wrong if slope is None else slope, rows.keep, rows.bound, parts
+    ):
+        room = buffers.cut(e.shape[0])
+        if weight:
+            kernel.value_sums(e, keep, constants, room, part)
+        if slope is not None:
+            offset = torch.addcmul(offset, e, factor, out=room.s)
+        if weight:
+            offset = kernel.gradient(e, bound, offset, weight * scale, constants, room)
+        loss.activation.chain(e, offset)
+    if not weight:
+        return risk.value
+    return kernel.divergence(rows, parts).mul_(weight).add_(risk.value)
+
+
+def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
+    """The same loss (M,) from differentiable parts in float64, for second derivatives."""
+    evidence = loss.activation.function(x.double())
+    others = evidence if targets is None else evidence.scatter(1, targets.unsqueeze(1), 0.0)
+    value = evidence.new_zeros(x.shape[0])  # not len(), which fixes the size in a traced program
+    if loss.risk is not None and targets is not None:
+        own = evidence.gather(1, targets.unsqueeze(1)).squeeze(1)
+        value = value + loss.risk.terms(own, others.sum(1), others.square().sum(1), x.shape[1]).value
+    if loss.divergence_weight:
+        value = value + loss.divergence_weight * textbook_divergence(others)
+    return value.to(x.dtype)
+
+
+def textbook_divergence(evidence: Tensor) -> Tensor:
+    """KL[D(1 + e) || D(1)] (M,) of rows (M, K) as the paper writes it, differentiable any number of times."""
+    num_classes, total = evidence.shape[1], evidence.sum(1)
+    strength, alpha = total + num_classes, evidence + 1
+    gammas = strength.lgamma() - strength.new_tensor(num_classes).lgamma() - alpha.lgamma().sum(1)
+    return gammas + (evidence * alpha.digamma()).sum(1) - total * strength.digamma()

@@ -1,0 +1,154 @@
+"""Quantities of a Dirichlet distribution, given by its evidence (..., K); alpha = 1 + evidence.
+
+Differences that cancel are never formed: log S - log alpha and psi(S) - psi(alpha) come from S - alpha,
+which is a sum. Computed in float64, returned in the type of the evidence.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from nescio._checks import as_computed
+from nescio.functional._kernels.autograd import row_loss
+from nescio.functional._kernels.rowwise import RowLoss
+
+# psi(y + 1/2) = ln y + sum_n c_n y^(-2n): the series of digamma about the half-integer.
+DIGAMMA_SERIES = (
+    1 / 24,
+    -7 / 960,
+    31 / 8064,
+    -127 / 30720,
+    511 / 67584,
+    -1414477 / 67092480,
+    8191 / 98304,
+)
+DIGAMMA_SHIFT = 8  # steps up the recurrence psi(x) = psi(x + 1) - 1/x, to where the series converges
+PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memory
+
+
+def divergence(evidence: Tensor) -> Tensor:
+    """KL[D(alpha) || D(1)], how far an opinion is from "I do not know", (...)."""
+    rows = as_computed(evidence).reshape(-1, evidence.shape[-1])
+    result = row_loss(rows, None, RowLoss(divergence_weight=1.0))
+    return result.view(evidence.shape[:-1])
+
+
+def others(evidence: Tensor) -> Tensor:
+    """S - alpha_k for every class, a sum without alpha_k, (..., K)."""
+    top = evidence.argmax(-1, keepdim=True)
+    # Taking a class from the total cancels only where it holds most of it: that one is summed apart.
+    without_top = evidence.scatter(-1, top, 0.0).sum(-1, keepdim=True)
+    rest = evidence.sum(-1, keepdim=True) - evidence
+    return rest.scatter(-1, top, without_top) + (evidence.shape[-1] - 1)
+
+
+def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
+    """psi(x + step) - psi(x) for x >= 1 and step >= 0, without cancellation."""
+    end = x + step
+    climbed = torch.zeros_like(end)
+    for shift in range(DIGAMMA_SHIFT):
+        climbed = climbed + step / ((x + shift) * (end + shift))
+    low, high = x + (DIGAMMA_SHIFT - 0.5), end + (DIGAMMA_SHIFT - 0.5)
+    # low^(-2n) - high^(-2n) = (low^-2 - high^-2) * sum_i low^(-2i) high^(-2(n-1-i))
+    p, q = low.square().reciprocal(), high.square().reciprocal()
+    series, partial, power = torch.zeros_like(end), torch.ones_like(end), torch.ones_like(end)
+    for coefficient in DIGAMMA_SERIES:
+        series = series + coefficient * partial
+        power = power * q
+        partial = partial * p + power
+    between = step * (low + high) * p * q  # low^-2 - high^-2
+    return climbed + torch.log1p(step / low) - between * series
+
+
+def trigamma(x: Tensor) -> Tensor:
+    """psi'(x) for x >= 1; torch's own is right to nine digits only."""
+    climbed = torch.zeros_like(x)
+    for shift in range(DIGAMMA_SHIFT):
+        climbed = climbed + (x + shift).reciprocal().square()
+    inverse = (x + (DIGAMMA_SHIFT - 0.5)).reciprocal()
+    square = inverse * inverse
+    series = torch.zeros_like(x)
+    for n in range(len(DIGAMMA_SERIES), 0, -1):
+        series = (series - 2 * n * DIGAMMA_SERIES[n - 1]) * square
+    return climbed + inverse * (1 + series)
+
+
+def entropy(evidence: Tensor, normalized: bool = False) -> Tensor:
+    """-sum_k p_k ln p_k of the mean p = alpha / S, (...); normalized: as a part of ln K."""
+    e = evidence.double()
+    alpha, rest = e + 1, others(e)
+    value = (alpha / (alpha + rest) * torch.log1p(rest / alpha)).sum(-1)
+    return (value / math.log(e.shape[-1]) if normalized else value).to(evidence.dtype)
+
+
+def expected_entropy(evidence: Tensor) -> Tensor:
+    """-sum_k p_k (psi(alpha_k + 1) - psi(S + 1)), (...)."""
+    e = evidence.double()
+    alpha, rest = e + 1, others(e)
+    return (alpha / (alpha + rest) * digamma_difference(alpha + 1, rest)).sum(-1).to(evidence.dtype)
+
+
+def mutual_information(evidence: Tensor) -> Tensor:
+    """Entropy less expected entropy, sum_k p_k d(alpha_k) - d(S) with d(x) = psi(x + 1) - ln x, (...)."""
+    e = evidence.double()
+    alpha = e + 1
+    strength = alpha.sum(-1)
+    value = (alpha * _digamma_excess(alpha)).sum(-1) / strength - _digamma_excess(strength)
+    return value.clamp_min(0).to(evidence.dtype)
+
+
+def _digamma_excess(x: Tensor) -> Tensor:
+    """psi(x + 1) - ln x for x >= 1: about 1 / (2 x), so the logarithm must not be in it."""
+    climbed = torch.zeros_like(x)
+    for shift in range(1, DIGAMMA_SHIFT):
+        climbed = climbed + 1 / (x + shift)
+    y = x + (DIGAMMA_SHIFT - 0.5)
+    inverse, power, series = y.square().reciprocal(), torch.ones_like(x), torch.zeros_like(x)
+    for coefficient in DIGAMMA_SERIES:
+        power = power * inverse
+        series = series + coefficient * power
+    return torch.log1p((DIGAMMA_SHIFT - 0.5) / x) + series - climbed
+
+
+def differential_entropy(evidence: Tensor) -> Tensor:
+    """ln B(alpha) + (S - K) psi(S) - sum_k (alpha_k - 1) psi(alpha_k) = -divergence - lnG(K), (...)."""
+    return -divergence(evidence) - math.lgamma(evidence.shape[-1])
+
+
+def dissonance(belief: Tensor) -> Tensor:
+    """sum_i b_i (sum_{j != i} b_j Bal(i, j)) / (sum_{j != i} b_j), (...).
+
+    Bal(i, j) = 1 - |b_i - b_j| / (b_i + b_j), and 0 between classes without belief.
+    """
+    num_classes = belief.shape[-1]
+    rows = belief.reshape(-1, num_classes)
+    if torch.compiler.is_compiling():  # a loop would fix the size of the batch
+        return _dissonance_of(rows, rows, 0).view(belief.shape[:-1])
+    at_once = max(1, PAIRS_AT_ONCE // num_classes**2)
+    classes_at_once = max(1, min(num_classes, PAIRS_AT_ONCE // num_classes))
+    total = torch.zeros_like(rows[:, 0])
+    for start in range(0, len(rows), at_once):
+        block = rows[start : start + at_once]
+        for first in range(0, num_classes, classes_at_once):
+            ones = block[:, first : first + classes_at_once]
+            total[start : start + at_once] += _dissonance_of(ones, block, first)
+    return total.view(belief.shape[:-1])
+
+
+def _dissonance_of(ones: Tensor, belief: Tensor, first: int) -> Tensor:
+    """The terms of the classes `ones` (M, I), which start at class `first` of all (M, K), summed, (M,)."""
+    one, other = ones.unsqueeze(2), belief.unsqueeze(1)  # (M, I, 1), (M, 1, K)
+    numbers = torch.arange(belief.shape[1], device=belief.device)
+    apart = (numbers[first : first + ones.shape[1], None] != numbers).to(belief.dtype)  # (I, K)
+    balance = 2 * torch.minimum(one, other) / _or_one(one + other)
+    weighted = (other * balance * apart).sum(2)
+    rest = (other * apart).sum(2)
+    return (ones * weighted / _or_one(rest)).sum(1)
+
+
+def _or_one(divisor: Tensor) -> Tensor:
+    """One for zero: what is divided is zero too, and so stays, with a finite gradient."""
+    return torch.where(divisor > 0, divisor, 1.0)

@@ -1,0 +1,1 @@
+"""Ways to use nescio from other libraries, each importable alone."""

@@ -1,0 +1,41 @@
+"""What methods with a softmax output share: its loss, the mean over several passes, weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from nescio._checks import as_computed
+from nescio.errors import InputError
+from nescio.methods.base import Batch, mean_loss
+from nescio.opinions.categorical import Categorical
+
+
+def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The mean cross-entropy of a batch (), and the logits (N, K)."""
+    logits = as_computed(module(batch.inputs))
+    if batch.weights is None:
+        return cross_entropy(logits, batch.labels), logits
+    return mean_loss(cross_entropy(logits, batch.labels, reduction="none"), batch.weights), logits
+
+
+def mean_of_softmax(passes: Iterable[Tensor]) -> Categorical:
+    """The mean probabilities of several passes' logits (N, K), one at a time in memory."""
+    total, count = torch.zeros(()), 0
+    for logits in passes:
+        probabilities = as_computed(logits).softmax(-1)
+        total, count = (probabilities if count == 0 else total + probabilities), count + 1
+    return Categorical(total / count)
+
+
+def weight_penalty(module: nn.Module, decay: float) -> Tensor | float:
+    """decay / 2 times the squared weights of the dense layers."""
+    if not decay:
+        return 0.0
+    squares = [layer.weight.square().sum() for layer in module.modules() if isinstance(layer, nn.Linear)]
+    if not squares:
+        raise InputError("weight_decay is for dense layers, and the network has none; set it to 0")
+    return 0.5 * decay * torch.stack(squares).sum()

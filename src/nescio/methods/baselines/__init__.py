@@ -1,0 +1,1 @@
+"""The methods that evidential ones are compared with."""

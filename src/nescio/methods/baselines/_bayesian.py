@@ -1,0 +1,255 @@
+"""Bayesian layers: a Gaussian for every weight and bias, dense and convolution.
+
+In training every sample has a draw of its own: of the layer's outputs (local reparametrisation, Kingma et al.
+2015), or of the weights where those are fewer, as in a first convolution. In evaluation the mean weights are
+used, and inside `drawn_weights` weights drawn once, as in any plain network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.nn.functional import softplus
+
+from nescio._checks import as_computed
+from nescio.errors import InputError
+
+Divergence = Callable[[Tensor, Tensor], Tensor]
+
+LEAST_VARIANCE = 1e-16  # of an output; below it the root has no useful slope
+LEAST_SQUARE = 1e-30  # of a weight's mean; keeps its logarithm finite
+K1, K2, K3 = 0.63576, 1.87320, 1.48695  # Molchanov et al. 2017, equation 14
+
+_drawn: ContextVar[Mapping[nn.Module, tuple[Tensor, Tensor]]] = ContextVar("drawn", default={})  # noqa: B039
+
+
+def normal_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
+    """KL[N(mean, sigma^2) // N(0, 1)] summed: 1/2 (sigma^2 - 1 - log sigma^2 + mean^2)."""
+    return 0.5 * (torch.expm1(2 * log_sigma) - 2 * log_sigma + mean.square()).sum()
+
+
+def log_uniform_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
+    """KL[N(mean, sigma^2) // log-uniform] summed, zero for sigma^2 / mean^2 -> infinity.
+
+    Molchanov et al. 2017, equation 14, with a = sigma^2 / mean^2:
+    k1 - k1 sigmoid(k2 + k3 log a) + 1/2 log(1 + 1/a).
+    """
+    log_ratio = 2 * log_sigma - (mean.square() + LEAST_SQUARE).log()
+    # k1 - k1 sigmoid(x) = k1 sigmoid(-x), which keeps its digits where the ratio is large.
+    return (K1 * torch.sigmoid(-K2 - K3 * log_ratio) + 0.5 * softplus(-log_ratio)).sum()
+
+
+class _Perturbed(torch.autograd.Function):
+    """mean + sqrt(variance) * noise; one tensor is kept for the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
+        sigma = variance.clamp_min(LEAST_VARIANCE).sqrt_()
+        output = torch.addcmul(mean, sigma, noise)
+        ctx.save_for_backward(noise / sigma.mul_(2))
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        (slope,) = ctx.saved_tensors
+        return gradient, gradient * slope, None
+
+
+def perturbed(mean: Tensor, variance: Tensor, noise: Tensor) -> Tensor:
+    """mean + sqrt(variance) * noise; the slope stays finite where the variance is next to nothing."""
+    output: Tensor = _Perturbed.apply(mean, variance, noise)  # type: ignore[no-untyped-call]
+    return output
+
+
+class Operation(Protocol):
+    """What a plain layer does with its weights."""
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, ...) of one weight for all."""
+        ...
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, ...) of a weight (N, ...) and a bias (N, ...) for each sample."""
+        ...
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Whether each weight has a part in so many outputs of a sample that the weights are fewer."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """inputs (N, I), weight (O, I)."""
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, O)."""
+        return functional.linear(inputs, weight, bias)
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, O) of weights (N, O, I)."""
+        return torch.bmm(weights, inputs[:, :, None])[:, :, 0] + biases
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Never: a weight has a part in one output."""
+        return False
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """inputs (N, I, H, W), weight (O, I, size, size)."""
+
+    size: int
+    stride: int = 1
+    padding: int = 0
+
+    def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The outputs (N, O, H', W')."""
+        return functional.conv2d(inputs, weight, bias, self.stride, self.padding)
+
+    def each(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
+        """The outputs (N, O, H', W') of weights (N, O, I, size, size), channels last in memory."""
+        patches = functional.unfold(inputs, self.size, padding=self.padding, stride=self.stride)
+        outputs = torch.bmm(patches.transpose(1, 2), weights.flatten(2).transpose(1, 2))  # (N, H' W', O)
+        height, width = self._places(inputs)
+        return outputs.add_(biases[:, None]).view(len(inputs), height, width, -1).permute(0, 3, 1, 2)
+
+    def shares(self, inputs: Tensor, weight: Tensor) -> bool:
+        """Whether a filter has fewer weights than places."""
+        height, width = self._places(inputs)
+        return weight[0].numel() < height * width
+
+    def _places(self, inputs: Tensor) -> tuple[int, int]:
+        height, width = (
+            (side + 2 * self.padding - self.size) // self.stride + 1 for side in inputs.shape[2:]
+        )
+        return height, width
+
+
+class GaussianLayer(nn.Module):
+    """Weights and biases N(mean, sigma^2), all independent; `operation` is what a plain layer does with them.
+
+    weight, bias: the means; log_sigma of both beside them.
+    """
+
+    def __init__(self, shape: tuple[int, ...], operation: Operation, sigma: float) -> None:
+        super().__init__()
+        self.operation = operation
+        self.weight = nn.Parameter(nn.init.kaiming_normal_(torch.empty(shape)))
+        self.bias = nn.Parameter(torch.zeros(shape[0]))
+        self.weight_log_sigma = nn.Parameter(torch.full(shape, math.log(sigma)))
+        self.bias_log_sigma = nn.Parameter(torch.full(shape[:1], math.log(sigma)))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Drawn outputs in training, else those of the drawn weights or of the mean ones."""
+        drawn = _drawn.get().get(self)
+        if drawn is not None:
+            return self.operation(inputs, *drawn)
+        if not self.training:
+            return self.mean_output(inputs)
+        if self.operation.shares(inputs, self.weight):
+            return self.operation.each(inputs, *self.draw_each(len(inputs)))
+        mean = self.mean_output(inputs)
+        variance = self.operation(
+            inputs.square(), (2 * self.weight_log_sigma).exp(), (2 * self.bias_log_sigma).exp()
+        )
+        return perturbed(mean, variance, noise_like(mean))
+
+    def mean_output(self, inputs: Tensor) -> Tensor:
+        """The mean of the outputs, given all that is drawn before the weights."""
+        return self.operation(inputs, self.weight, self.bias)
+
+    def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
+        """Weights and biases from the posterior, count of each."""
+        return (
+            drawn_each(self.weight.expand(count, *self.weight.shape), self.weight_log_sigma),
+            drawn_each(self.bias.expand(count, -1), self.bias_log_sigma),
+        )
+
+    def draw(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Weight and bias from the posterior."""
+        return (
+            drawn_normal(self.weight, self.weight_log_sigma, generator),
+            drawn_normal(self.bias, self.bias_log_sigma, generator),
+        )
+
+    def divergence(self, prior: Divergence) -> Tensor:
+        """KL from the prior, of the weights and the biases, ()."""
+        return prior(self.weight, self.weight_log_sigma) + prior(self.bias, self.bias_log_sigma)
+
+    def extra_repr(self) -> str:
+        """The shape of the weights."""
+        return f"weight={tuple(self.weight.shape)}"
+
+
+def gaussian_linear(inputs: int, outputs: int, *, sigma: float) -> GaussianLayer:
+    """A dense layer; sigma: of every weight at the start."""
+    return GaussianLayer((outputs, inputs), Dense(), sigma)
+
+
+def gaussian_convolution(
+    inputs: int, outputs: int, size: int, stride: int = 1, padding: int = 0, *, sigma: float
+) -> GaussianLayer:
+    """A convolution with a kernel of size x size; sigma: of every weight at the start."""
+    return GaussianLayer((outputs, inputs, size, size), Convolution(size, stride, padding), sigma)
+
+
+def noise_like(outputs: Tensor) -> Tensor:
+    """Standard normal, of the same shape, type and memory format."""
+    images = outputs.ndim == 4 and outputs.is_contiguous(memory_format=torch.channels_last)
+    shape = outputs.permute(0, 2, 3, 1).shape if images else outputs.shape
+    # Drawing is several times faster into memory in its plain order, and in float32.
+    noise = torch.empty(shape, dtype=as_computed(outputs[:0]).dtype, device=outputs.device).normal_()
+    return (noise.permute(0, 3, 1, 2) if images else noise).to(outputs.dtype)
+
+
+def drawn_normal(mean: Tensor, log_sigma: Tensor, generator: torch.Generator | None) -> Tensor:
+    """N(mean, sigma^2) with the generator's noise, wherever it lives."""
+    device = mean.device if generator is None else generator.device
+    noise = torch.randn(mean.shape, generator=generator, device=device, dtype=mean.dtype).to(mean.device)
+    return torch.addcmul(mean, log_sigma.exp(), noise)
+
+
+def drawn_each(means: Tensor, log_sigma: Tensor) -> Tensor:
+    """N(mean, sigma^2) for means (N, ...) that share one sigma (...)."""
+    noise = torch.randn(means.shape, dtype=means.dtype, device=means.device)
+    return torch.addcmul(means, log_sigma.exp(), noise)
+
+
+def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:
+    """All of them inside a module, in their order; a module without any is refused."""
+    layers = [layer for layer in module.modules() if isinstance(layer, GaussianLayer)]
+    if not layers:
+        raise InputError("network must have Bayesian layers; let the method build it from a spec")
+    return layers
+
+
+@contextmanager
+def drawn_weights(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
+    """Inside, the module computes with weights drawn once, at the cost of a plain network."""
+    token = _drawn.set({layer: _in_order(layer, *layer.draw(generator)) for layer in bayesian_layers(module)})
+    try:
+        yield
+    finally:
+        _drawn.reset(token)
+
+
+def _in_order(layer: GaussianLayer, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    # A filter of one channel can be read in two orders, and the wrong one makes all that follows slow.
+    return torch.empty_like(layer.weight).copy_(weight), bias
+
+
+def divergence(module: nn.Module, prior: Divergence) -> Tensor:
+    """KL of all Bayesian layers from the prior, (), in float32 or wider whatever the network computes in."""
+    layers = bayesian_layers(module)
+    with torch.autocast(layers[0].weight.device.type, enabled=False):
+        return torch.stack([layer.divergence(prior) for layer in layers]).sum()

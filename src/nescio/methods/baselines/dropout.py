@@ -1,0 +1,103 @@
+"""Dropout: Monte Carlo dropout. Units are switched off by chance at prediction too, and passes averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nescio._checks import require_number, require_whole
+from nescio.encoders import NetworkSpec
+from nescio.errors import InputError
+from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
+from nescio.methods.base import Batch, Method
+from nescio.opinions.categorical import Categorical
+
+USUAL_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Dropout(Method):
+    """samples: passes that are averaged; weight_decay: as Softmax.
+
+    The share switched off is the network's own.
+    """
+
+    name: ClassVar[str] = "dropout"
+    about: ClassVar[str] = "Monte Carlo dropout: the mean of many passes with units switched off by chance"
+    paper: ClassVar[str] = "Gal & Ghahramani 2016, Dropout as a Bayesian Approximation"
+    is_stochastic: ClassVar[bool] = True
+    samples: int = 50
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_whole("samples", self.samples)
+        require_number("weight_decay", self.weight_decay)
+
+    @property
+    def passes(self) -> int:
+        """One a sample; layers before the first dropout are computed once."""
+        return self.samples
+
+    def default_encoder(self, network: Any) -> Any:
+        """With dropout."""
+        return replace(network, dropout=network.dropout or USUAL_SHARE)
+
+    def build(self, network: NetworkSpec) -> nn.Module:
+        """The network, which must have dropout."""
+        return self.check_module(network.build())
+
+    def check_module(self, module: nn.Module) -> nn.Module:
+        """A network with dropout."""
+        if not _dropouts(module):
+            raise InputError("the method dropout needs a network with dropout; set its dropout above 0")
+        return module
+
+    def objective(
+        self, module: nn.Module, batch: Batch, epoch: float, num_train: int
+    ) -> tuple[Tensor, Tensor]:
+        """As Softmax's."""
+        loss, logits = softmax_loss(module, batch)
+        return loss + weight_penalty(module, self.weight_decay), logits
+
+    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
+        """The mean of `samples` passes, each with its own units switched off."""
+        fixed, random = _split(module)
+        features = fixed(inputs)
+        with _dropout_from(module, generator):
+            # A copy for each pass: a dropout that works in place would wear the features down.
+            return mean_of_softmax(random(features.clone()) for _ in range(self.samples))
+
+
+def _dropouts(module: nn.Module) -> list[nn.Module]:
+    kinds = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+    return [layer for layer in module.modules() if isinstance(layer, kinds) and layer.p > 0]
+
+
+def _split(module: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """What comes before the first dropout of a sequence and is the same in every pass, and the rest."""
+    if not isinstance(module, nn.Sequential):
+        return nn.Identity(), module
+    first = next(place for place, layer in enumerate(module) if _dropouts(layer))
+    return module[:first], module[first:]
+
+
+@contextmanager
+def _dropout_from(module: nn.Module, generator: torch.Generator) -> Iterator[None]:
+    """Dropout switched on, drawing from this generator: torch's layers know only their device's own."""
+    layers = _dropouts(module)
+    device = next(module.parameters()).device
+    seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        torch.manual_seed(seed)
+        for layer in layers:
+            layer.train()
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.eval()

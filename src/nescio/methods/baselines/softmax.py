@@ -1,0 +1,32 @@
+"""Softmax: the usual classifier; with weight decay the paper's first baseline, L2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from nescio._checks import require_number
+from nescio.methods._shared import softmax_loss, weight_penalty
+from nescio.methods.base import Batch, Method
+
+
+@dataclass(frozen=True)
+class Softmax(Method):
+    """weight_decay: this times half the squared weights of the dense layers is added to the mean loss."""
+
+    name: ClassVar[str] = "softmax"
+    about: ClassVar[str] = "softmax, the usual classifier; weight_decay above 0 holds its weights small"
+    paper: ClassVar[str] = "Krogh & Hertz 1991, A Simple Weight Decay Can Improve Generalization"
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_number("weight_decay", self.weight_decay)
+
+    def objective(
+        self, module: nn.Module, batch: Batch, epoch: float, num_train: int
+    ) -> tuple[Tensor, Tensor]:
+        """Cross-entropy, and the weights of the dense layers held small."""
+        loss, logits = softmax_loss(module, batch)
+        return loss + weight_penalty(module, self.weight_decay), logits

@@ -1,0 +1,1 @@
+"""Evidential methods: their predictions are opinions."""

@@ -1,0 +1,68 @@
+"""How good predictions are: calibration, selective prediction, strangers, rotation, attacks. Pure functions.
+
+scikit-learn is loaded by the first function that needs it, not by this import.
+"""
+
+from nescio.metrics.attacks import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
+from nescio.metrics.calibration import (
+    Reliability,
+    accuracy,
+    answered_accuracy,
+    answered_share,
+    brier_score,
+    expected_calibration_error,
+    negative_log_likelihood,
+    raw_accuracy,
+    reliability,
+)
+from nescio.metrics.detection import (
+    Detection,
+    EntropyCDF,
+    detection,
+    detection_by_measure,
+    entropy_cdf,
+    measures,
+)
+from nescio.metrics.rotation import narrowest, rotate
+from nescio.metrics.selective import (
+    RiskCoverage,
+    ThresholdCurve,
+    accuracy_against_threshold,
+    area_under_risk_coverage,
+    excess_area,
+    risk_coverage,
+)
+from nescio.metrics.summary import detection_summary, summary
+
+__all__ = [
+    "Detection",
+    "EntropyCDF",
+    "Reliability",
+    "RiskCoverage",
+    "ThresholdCurve",
+    "accuracy",
+    "accuracy_against_threshold",
+    "answered_accuracy",
+    "answered_share",
+    "area_under_risk_coverage",
+    "brier_score",
+    "detection",
+    "detection_by_measure",
+    "detection_summary",
+    "entropy_cdf",
+    "excess_area",
+    "expected_calibration_error",
+    "fgsm",
+    "loss_gradient",
+    "measures",
+    "narrowest",
+    "negative_log_likelihood",
+    "pgd",
+    "probabilities_of",
+    "raw_accuracy",
+    "reliability",
+    "risk_coverage",
+    "rotate",
+    "summary",
+    "without_gradient",
+]

@@ -1,0 +1,139 @@
+"""Attacks: small changes of an image that make its true class least probable. FGSM and PGD, pure functions.
+
+Images are floating point (N, ...) in [0, 1], and so are the results. What is attacked is a function from
+such images to the probabilities of the classes (N, K) that gradients can flow through: the method's own
+prediction, averaged over samples where the method samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from nescio._checks import describe, require_whole
+from nescio.data.preprocess import Standardize
+from nescio.errors import InputError
+from nescio.methods import Method
+from nescio.metrics.inputs import WHOLE
+from nescio.training import as_input
+
+Probabilities = Callable[[Tensor], Tensor]
+
+WHITE = 255.0  # networks take pixels as they are stored, 0 to 255
+PGD_REACH = 2.5  # all steps of PGD together, in epsilons: enough to turn round on the way
+
+
+class Attacked(Protocol):
+    """What is needed of a model; a TrainedModel has it."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The network."""
+        ...
+
+    @property
+    def method(self) -> Method:
+        """How it predicts."""
+        ...
+
+    @property
+    def standardize(self) -> Standardize:
+        """From raw pixels to what the network takes."""
+        ...
+
+
+def probabilities_of(model: Attacked, seed: int = 0) -> Probabilities:
+    """A model's prediction as a function of images (N, C, H, W) in [0, 1], open to gradients.
+
+    seed: of the draws of a method that samples; they are the same in every call.
+    """
+    model.module.eval()
+    like = next(model.module.parameters())
+
+    def probabilities(images: Tensor) -> Tensor:
+        inputs = as_input(images.to(like.device) * WHITE, model.standardize).to(like.dtype)
+        generator = torch.Generator(like.device).manual_seed(seed)
+        return model.method.predict(model.module, inputs, generator).probabilities
+
+    return probabilities
+
+
+def true_class_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """-ln p_y (N,) of probabilities (N, K), with a gradient also where p_y rounds to 1.
+
+    There it is taken from the other classes, -ln(1 - sum of the others), which keeps what 1 - p_y loses.
+    """
+    truth = nn.functional.one_hot(labels, probabilities.shape[1]).bool()
+    likely = probabilities.masked_fill(~truth, 0).sum(1)
+    others = probabilities.masked_fill(truth, 0).sum(1)
+    near = likely.detach() > 0.5
+    # Each branch gets a harmless value where the other is taken: no gradient there is infinite times zero.
+    low = -likely.masked_fill(near, 1.0).clamp_min(torch.finfo(likely.dtype).tiny).log()
+    high = -torch.log1p(-others.masked_fill(~near, 0.0))
+    return torch.where(near, high, low)
+
+
+def loss_gradient(probabilities: Probabilities, images: Tensor, labels: Tensor) -> Tensor:
+    """The gradient of -ln p_y with respect to each image, (N, ...)."""
+    _require(images, labels)
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        loss = true_class_loss(probabilities(inputs), labels.to(images.device).long())
+        (gradient,) = torch.autograd.grad(loss.sum(), inputs)
+    return gradient
+
+
+def fgsm(images: Tensor, gradient: Tensor, epsilon: float) -> Tensor:
+    """x + epsilon sign(gradient) within [0, 1]: the fast gradient sign method for a `loss_gradient`."""
+    _require_epsilon(epsilon)
+    return (images + epsilon * gradient.sign()).clamp(0, 1)
+
+
+def pgd(
+    probabilities: Probabilities,
+    images: Tensor,
+    labels: Tensor,
+    epsilon: float,
+    steps: int = 10,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Projected gradient ascent: so many sign steps of 2.5 epsilon / steps, none further than epsilon.
+
+    generator: the start is drawn within epsilon, which gets away from where the gradient is zero; without
+    one it is the image itself.
+    """
+    _require(images, labels)
+    _require_epsilon(epsilon)
+    require_whole("steps", steps, least=1)
+    moved = images.detach()
+    if generator is not None:
+        noise = 2 * torch.rand(images.shape, generator=generator, dtype=images.dtype) - 1
+        moved = (images + epsilon * noise.to(images.device)).clamp(0, 1)
+    for _ in range(steps):
+        step = loss_gradient(probabilities, moved, labels).sign() * (PGD_REACH * epsilon / steps)
+        moved = (images + (moved + step - images).clamp(-epsilon, epsilon)).clamp(0, 1)
+    return moved
+
+
+def without_gradient(gradient: Tensor) -> Tensor:
+    """Whether the gradient of each image is exactly zero, (N,): an attack by gradient can't move it."""
+    return gradient.flatten(1).abs().amax(1) == 0
+
+
+def _require(images: Tensor, labels: Tensor) -> None:
+    if not isinstance(images, Tensor) or not images.is_floating_point() or images.ndim < 2 or not len(images):
+        raise InputError(f"images must be floating point (N, ...), one or more, got {describe(images)}")
+    low, high = (float(bound) for bound in images.detach().aminmax())
+    if not 0 <= low <= high <= 1:
+        raise InputError(f"images must be within 0 and 1, got {low:g} to {high:g}")
+    if not isinstance(labels, Tensor) or labels.dtype not in WHOLE or labels.shape != images.shape[:1]:
+        raise InputError(f"labels must be whole numbers ({len(images)},), got {describe(labels)}")
+
+
+def _require_epsilon(epsilon: float) -> None:
+    if not (isinstance(epsilon, float | int) and math.isfinite(epsilon) and epsilon >= 0):
+        raise InputError(f"epsilon must be a number from 0 on, got {epsilon!r}")

@@ -1,0 +1,65 @@
+"""What the functions here are given: checked, and brought to one flat batch on the CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nescio._checks import describe, require_floating
+from nescio.errors import InputError
+from nescio.opinions.categorical import Prediction
+
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+SUM_TOLERANCE = 0.01  # a softmax in bfloat16 sums to 1 within 0.002; logits do not
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """All the samples on one axis, without a gradient, on the CPU: (...) to (M,)."""
+    return tensor.detach().cpu().reshape(-1)
+
+
+def require_probabilities(prediction: Prediction, name: str = "prediction") -> Tensor:
+    """The probabilities (..., K) of a prediction as (M, K): one sample or more, each row sums to 1."""
+    if not isinstance(getattr(prediction, "probabilities", None), Tensor):
+        raise InputError(f"{name} must be an Opinion or a Categorical, got {describe(prediction)}")
+    given = require_floating(f"{name}.probabilities", prediction.probabilities, class_axis=-1)
+    if not given.numel():
+        raise InputError(f"{name} must have one sample or more, got {describe(given)}")
+    rows = given.detach().cpu().reshape(-1, given.shape[-1])
+    (least, most), (low, high) = rows.aminmax(), rows.sum(-1).aminmax()
+    if not (least >= 0 and low >= 1 - SUM_TOLERANCE and high <= 1 + SUM_TOLERANCE):
+        found = f"values {float(least):g} to {float(most):g}, sums {float(low):g} to {float(high):g}"
+        raise InputError(f"{name}.probabilities must be zero or more and sum to 1, got {found}")
+    return rows
+
+
+def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
+    """True classes (...) of a prediction as (M,): whole numbers from 0 to K - 1."""
+    shape, last = tuple(prediction.probabilities.shape[:-1]), prediction.num_classes - 1
+    whole = isinstance(labels, Tensor) and labels.dtype in WHOLE
+    if not whole or tuple(labels.shape) != shape:
+        raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")
+    classes = flat(labels).long()
+    least, most = (int(bound) for bound in classes.aminmax())
+    if least < 0 or most > last:
+        raise InputError(f"labels must be 0 to {last}, got {least} to {most}")
+    return classes
+
+
+def require_scores(name: str, scores: Tensor) -> Tensor:
+    """Finite numbers (...), one or more, as float64 (M,)."""
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        raise InputError(f"{name} must be a tensor of floating point numbers, got {describe(scores)}")
+    if not scores.numel():
+        raise InputError(f"{name} must have one value or more, got {describe(scores)}")
+    if not bool(scores.isfinite().all()):
+        raise InputError(f"{name} must be finite, got NaN or infinity in {describe(scores)}")
+    return flat(scores).double()
+
+
+def require_correct(correct: Tensor, scores: Tensor) -> Tensor:
+    """Whether each answer is right, (...) as (M,): bool, one for each score."""
+    if not isinstance(correct, Tensor) or correct.dtype != torch.bool or correct.shape != scores.shape:
+        expected = f"a bool tensor of shape {tuple(scores.shape)}"
+        raise InputError(f"correct must be {expected}, got {describe(correct)}")
+    return flat(correct)

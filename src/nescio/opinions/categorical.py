@@ -1,0 +1,129 @@
+"""Prediction: what prediction gives, whatever the method. An Opinion is one, a Categorical the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from nescio._checks import as_computed, describe, require_floating
+from nescio.errors import InputError
+
+
+@runtime_checkable
+class Prediction(Protocol):
+    """Probabilities of the classes (..., K), and how uncertain they are (...)."""
+
+    @property
+    def probabilities(self) -> Tensor:
+        """Of each class, (..., K)."""
+        ...
+
+    @property
+    def uncertainty(self) -> Tensor:
+        """From 0, sure, to 1, "I do not know", (...)."""
+        ...
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        ...
+
+    @property
+    def labels(self) -> Tensor:
+        """The most probable class, (...)."""
+        ...
+
+    @property
+    def is_vacuous(self) -> Tensor:
+        """True where there is no answer at all, (...)."""
+        ...
+
+    def entropy(self, normalized: bool = False) -> Tensor:
+        """Of the probabilities, in nats or as a part of log K, (...)."""
+        ...
+
+    def max_probability(self) -> Tensor:
+        """The largest probability, (...)."""
+        ...
+
+    def numpy(self) -> dict[str, Any]:
+        """Its quantities as arrays, by name."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Prediction: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categorical:
+    """Probabilities alone, as softmax and averages of softmax give them; the class axis is the last.
+
+    Its uncertainty is the normalised entropy: such a method has no mass of its own for "I do not know".
+    """
+
+    probabilities: Tensor
+
+    def __post_init__(self) -> None:
+        require_floating("probabilities", self.probabilities, class_axis=-1)
+        if self.probabilities.dtype not in (torch.float32, torch.float64):
+            raise InputError(f"probabilities must be float32 or float64, got {describe(self.probabilities)}")
+
+    @classmethod
+    def from_logits(cls, logits: Tensor) -> Categorical:
+        """Softmax of a network's outputs (..., K)."""
+        require_floating("logits", logits, class_axis=-1)
+        return cls(as_computed(logits).softmax(-1))
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.probabilities.shape[-1]
+
+    @property
+    def uncertainty(self) -> Tensor:
+        """The normalised entropy, (...)."""
+        return self.entropy(normalized=True)
+
+    @property
+    def labels(self) -> Tensor:
+        """The most probable class, (...)."""
+        return self.probabilities.argmax(-1)
+
+    @property
+    def is_vacuous(self) -> Tensor:
+        """Never: softmax always has an answer, (...)."""
+        return torch.zeros(self.probabilities.shape[:-1], dtype=torch.bool, device=self.probabilities.device)
+
+    def entropy(self, normalized: bool = False) -> Tensor:
+        """-sum p ln p in nats; normalized: as a part of ln K, (...)."""
+        value: Tensor = torch.special.entr(self.probabilities).sum(-1)
+        return value / math.log(self.num_classes) if normalized else value
+
+    def max_probability(self) -> Tensor:
+        """The largest probability, (...)."""
+        return self.probabilities.amax(-1)
+
+    def numpy(self) -> dict[str, Any]:
+        """Arrays: uncertainty, probabilities, labels, rejected."""
+        names = ("uncertainty", "probabilities", "labels", "is_vacuous")
+        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+
+    def __len__(self) -> int:
+        if self.probabilities.ndim == 1:
+            raise TypeError("a single prediction has no length")
+        return len(self.probabilities)
+
+    def __getitem__(self, index: Any) -> Categorical:
+        if self.probabilities.ndim == 1:
+            raise InputError("a single prediction can't be indexed; its arrays can")
+        batch = self.probabilities.shape[:-1]
+        chosen = torch.arange(batch.numel(), device=self.probabilities.device).view(batch)[index]
+        return Categorical(self.probabilities.reshape(-1, self.num_classes)[chosen])
+
+    def __repr__(self) -> str:
+        return f"Categorical(batch {tuple(self.probabilities.shape[:-1])}, {self.num_classes} classes)"

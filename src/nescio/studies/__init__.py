@@ -1,0 +1,1 @@
+"""Studies: experiments that can be repeated, with their results, figures and reports."""

@@ -1,0 +1,48 @@
+import logging
+
+import pytest
+from rich.console import Console
+
+from nescio.cli.console import epochs_shown, logs_kept_quiet, print_table
+
+METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
+
+
+@pytest.mark.parametrize(("rank", "seen"), [(None, True), ("0", True), ("1", False)])
+def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("RANK", raising=False)
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    with epochs_shown(4, "edl") as report:
+        report("edl", METRICS)
+    shown = capsys.readouterr().err
+    assert ("accuracy 0.750" in shown and "2/4" in shown) if seen else shown == ""
+
+
+def test_a_table_shows_names_as_they_are_and_whole(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "pictures[bold]/" + "x" * 50 + ".png"
+    print_table(["file", "answer"], [[name, "[red]cat"]])
+    shown = capsys.readouterr().out
+    assert name in "".join(line.partition("   ")[0].strip() for line in shown.splitlines()[2:])
+    assert "[red]cat" in shown
+
+
+def test_members_come_one_after_the_other(monkeypatch, capsys):
+    monkeypatch.setattr(Console, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("RANK", raising=False)
+    with epochs_shown(4, "ensemble", members=3) as report:
+        report("ensemble", METRICS | {"member": 3})
+    assert "10/12" in capsys.readouterr().err
+
+
+def test_logs_are_quiet_for_a_while(caplog):
+    logger = logging.getLogger("some.library")
+    with logs_kept_quiet():
+        logger.warning("about itself")
+        logger.error("something is wrong")
+    logger.warning("again")
+    assert caplog.messages == ["something is wrong", "again"]

@@ -1,0 +1,43 @@
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+
+import nescio as ev
+from nescio.functional.evidence import EVIDENCE_FUNCTIONS, evidence_function, exp, relu, softplus
+
+
+def test_values():
+    z = torch.tensor([-2.0, 0.0, 3.0], dtype=torch.float64)
+    assert relu(z).tolist() == [0, 0, 3]
+    torch.testing.assert_close(softplus(z), torch.log1p(z.exp()))
+    torch.testing.assert_close(exp(z), z.exp())
+
+
+@pytest.mark.parametrize("name", EVIDENCE_FUNCTIONS)
+def test_derivatives(name):
+    z = torch.linspace(-4.5, 4.5, 8, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(evidence_function(name), (z,))
+    assert gradgradcheck(evidence_function(name), (z,))
+
+
+@pytest.mark.parametrize("z", [-1e30, -50.0, -10.5, 30.5, 89.0, 1e30])
+def test_exp_is_held_but_its_gradient_goes_on(z):
+    logit = torch.tensor(z, requires_grad=True)
+    e = exp(logit)
+    held = max(-10.0, min(30.0, z))
+    assert e.item() == pytest.approx(torch.tensor(held).exp().item())
+    assert torch.autograd.grad(e, logit)[0].item() == pytest.approx(e.item())
+
+
+def test_exp_under_vmap():
+    z = torch.randn(3, 4)
+    torch.testing.assert_close(torch.vmap(exp)(z), z.exp())
+
+
+def test_any_callable_is_taken_as_it_is():
+    assert evidence_function(torch.abs) is torch.abs
+
+
+def test_an_unknown_name():
+    with pytest.raises(ev.InputError, match="evidence must be one of relu, softplus, exp"):
+        evidence_function("sigmoid")

@@ -1,0 +1,273 @@
+"""Bulk scoring: the rows are what `predict` says, whatever stops or breaks on the way."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from nescio.cli import app
+from nescio.data.pictures import read_picture
+from nescio.data.preprocess import Standardize
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.errors import DataError, InputError
+from nescio.inference.bulk import run, score
+from nescio.inference.bulk.sources import open_source
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Softmax
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def saved(path, spec, method):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = method.build(spec).eval()
+    channels = spec.input_shape[0]
+    standardize = Standardize((0.0,) * channels, (64.0,) * channels)
+    TrainedModel(module, method, CLASSES, standardize, spec.input_shape, spec).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """37 pictures, two of them damaged, and what is no picture."""
+    folder = tmp_path_factory.mktemp("pictures")
+    noise = np.random.default_rng(0).integers(256, size=(37, 16, 16), dtype=np.uint8)
+    for index, picture in enumerate(noise):
+        path = folder / f"group{index % 3}" / f"{index:02d}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(picture).save(path)
+    (folder / "group0" / "00.png").write_bytes(b"no picture")
+    cut = (folder / "group1" / "13.png").read_bytes()
+    (folder / "group1" / "13.png").write_bytes(cut[:-60])
+    (folder / "group1" / "notes.txt").write_text("passed over")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "x.png").write_bytes(b"passed over")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    spec = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=8)
+    return saved(tmp_path_factory.mktemp("model") / "m.safetensors", spec, EDL())
+
+
+@pytest.fixture(scope="module")
+def rows_model(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("model") / "t.safetensors", MLPSpec(3, 3, hidden=(8,)), Softmax())
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    monkeypatch.setattr(run, "CHUNK", 10)
+
+
+def test_rows_are_what_the_model_says(model, pictures, tmp_path, small_chunks):
+    seen = []
+    outcome = score(model, pictures, tmp_path / "o.parquet", report=lambda *what: seen.append(what))
+    assert (outcome.inputs, outcome.errors) == (37, 2)
+    assert seen == [(0, 37), (10, 37), (20, 37), (30, 37), (37, 37)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.parquet"]
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert json.loads(table.schema.metadata[b"nescio"])["classes"] == list(CLASSES)
+    rows = table.to_pylist()
+    assert [row["input"] for row in rows] == sorted(
+        path.relative_to(pictures).as_posix() for path in pictures.glob("group*/*.png")
+    )
+    good = [row for row in rows if row["error"] is None]
+    trained = TrainedModel.load(model)
+    images = torch.stack([read_picture(pictures / row["input"], 1, (16, 16)) for row in good])
+    prediction = trained.predict(images)
+    accepted = trained.accepts(prediction).tolist()
+    assert [row["uncertainty"] for row in good] == pytest.approx(prediction.uncertainty.tolist())
+    assert [row["accepted"] for row in good] == accepted
+    np.testing.assert_allclose([row["probabilities"] for row in good], prediction.probabilities, rtol=1e-5)
+    np.testing.assert_allclose([row["belief"] for row in good], prediction.belief, rtol=1e-5)
+    for row, label, known in zip(good, prediction.labels.tolist(), accepted, strict=True):
+        assert row["best"] == CLASSES[label]
+        assert row["answer"] == (CLASSES[label] if known else "I do not know")
+    bad = {row["input"]: row for row in rows if row["error"] is not None}
+    assert set(bad) == {"group0/00.png", "group1/13.png"}
+    assert "is not a PNG" in bad["group0/00.png"]["error"]
+    assert bad["group1/13.png"]["answer"] is None
+
+
+def test_stopped_it_goes_on_and_the_rows_are_the_same(model, pictures, tmp_path, small_chunks):
+    score(model, pictures, tmp_path / "whole.parquet")
+
+    def stop(done, _):
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(model, pictures, tmp_path / "o.parquet", report=stop)
+    assert not (tmp_path / "o.parquet").exists()
+    kept = sorted((tmp_path / "o.parquet.parts").glob("*.parquet"))
+    assert len(kept) == 2
+    times = [path.stat().st_mtime_ns for path in kept]
+    seen = []
+
+    def watch(done, total):
+        seen.append((done, total))
+        if done == 20:
+            assert [path.stat().st_mtime_ns for path in kept] == times
+
+    score(model, pictures, tmp_path / "o.parquet", report=watch)
+    assert seen[0] == (20, 37)
+    assert pq.read_table(tmp_path / "o.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
+    assert not (tmp_path / "o.parquet.parts").exists()
+
+
+def test_parts_of_another_scoring_are_refused(model, pictures, rows_model, tmp_path, small_chunks):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(model, pictures, tmp_path / "o.parquet", report=stop)
+    np.savez(tmp_path / "x.npz", features=np.zeros((4, 3)))
+    with pytest.raises(DataError, match="holds parts of another scoring"):
+        score(rows_model, tmp_path / "x.npz", tmp_path / "o.parquet")
+    (tmp_path / "o.parquet.parts" / "settings.json").write_text("{")
+    with pytest.raises(DataError, match=r"settings.json is damaged; remove"):
+        score(model, pictures, tmp_path / "o.parquet")
+
+
+def test_arrays(model, rows_model, tmp_path):
+    images = np.random.default_rng(1).integers(256, size=(5, 16, 16), dtype=np.uint8)
+    expected = TrainedModel.load(model).predict(torch.from_numpy(images)[:, None]).uncertainty.tolist()
+    for name, array in {"a": images, "b": images[:, None], "c": images[..., None]}.items():
+        np.savez(tmp_path / f"{name}.npz", images=array, labels=np.zeros(5))
+        score(model, tmp_path / f"{name}.npz", tmp_path / "o.parquet")
+        table = pq.read_table(tmp_path / "o.parquet")
+        assert table["input"].to_pylist() == ["0", "1", "2", "3", "4"]
+        assert table["uncertainty"].to_pylist() == pytest.approx(expected)
+    features = np.array([[1.0, 2, 3], [np.inf, 0, 0], [4, 5, 6]])
+    np.savez(tmp_path / "f.npz", anything=features)
+    assert score(rows_model, tmp_path / "f.npz", tmp_path / "o.parquet").errors == 1
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert table["error"].to_pylist() == [None, "has a value that is not finite", None]
+    assert table["belief"].to_pylist() == [None] * 3
+
+
+@pytest.mark.parametrize("method", [EDL(), Softmax()])
+def test_rows_that_a_network_can_not_take_cost_the_others_nothing(tmp_path, method):
+    path = saved(tmp_path / "m.safetensors", MLPSpec(3, 3, hidden=(8,)), method)
+    rows = np.random.default_rng(3).normal(size=(9, 3)).astype(np.float32)
+    huge = rows.copy()
+    huge[[2, 7]] = [3.4e38, -3.4e38, 3.4e38]
+    huge[7] *= -1
+    np.savez(tmp_path / "x.npz", features=huge)
+    # The weights that a network starts from are small; these are not.
+    model = TrainedModel.load(path)
+    with torch.no_grad():
+        for weights in model.module.parameters():
+            weights.mul_(100)
+    model.save(path)
+    assert score(path, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 2
+    table = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert [row["error"] is not None for row in table] == [index in (2, 7) for index in range(9)]
+    assert table[2] == dict.fromkeys(table[2]) | {
+        "input": "2",
+        "error": "has values that are too large for the network",
+    }
+    expected = model.predict(torch.from_numpy(rows)).probabilities
+    for index in (0, 1, 3, 4, 5, 6, 8):
+        assert table[index]["probabilities"] == pytest.approx(expected[index].tolist(), rel=1e-4)
+
+
+def test_pixels_have_a_range(model, tmp_path):
+    images = np.zeros((4, 16, 16))
+    images[1, 2, 3], images[2, 2, 3], images[3, 2, 3] = -5000, 255.5, np.nan
+    np.savez(tmp_path / "x.npz", images=images)
+    assert score(model, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 3
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert table["error"].to_pylist() == [
+        None,
+        "has pixels that are not 0 to 255",
+        "has pixels that are not 0 to 255",
+        "has a value that is not finite",
+    ]
+
+
+@pytest.mark.parametrize("header", ["a,b,c", "a,b,c,d", "Label,a,b,c"])
+def test_tables_with_and_without_a_label(rows_model, tmp_path, header):
+    rows = {"a,b,c": "1,2,3", "a,b,c,d": "1,2,3,cat", "Label,a,b,c": "cat,1,2,3"}
+    lines = [header, rows[header], "", rows[header].replace("2", "two"), "1"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    outcome = score(rows_model, tmp_path / "t.csv", tmp_path / "o.parquet")
+    assert (outcome.inputs, outcome.errors) == (3, 2)
+    rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    expected = TrainedModel.load(rows_model).predict(torch.tensor([[1.0, 2, 3]]))
+    assert rows[0]["probabilities"] == pytest.approx(expected.probabilities[0].tolist())
+    assert rows[1]["error"] == "row 2 is not 3 finite numbers"
+
+
+def test_what_can_not_be_scored_is_said(model, rows_model, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.txt").write_text("x")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "none.csv").write_text("a,b,c\n")
+    (tmp_path / "bad.npz").write_bytes(b"x")
+    np.savez(tmp_path / "two.npz", a=np.zeros(3), b=np.zeros(3))
+    np.savez(tmp_path / "words.npz", images=np.array(["a"]))
+    np.savez(tmp_path / "small.npz", images=np.zeros((2, 8, 8)))
+    cases = [
+        (model, "empty", "holds no picture"),
+        (model, "x.txt", "must be a folder of pictures, an .npz file or a .csv file"),
+        (model, "missing", "must be a folder"),
+        (model, "x.csv", "the model takes pictures"),
+        (rows_model, "x.csv", "must have 3 columns of numbers, got 2"),
+        (rows_model, "none.csv", "needs a header and one or more rows"),
+        (rows_model, "empty", "the model takes rows of numbers"),
+        (model, "bad.npz", "is not an .npz file"),
+        (model, "two.npz", "must hold images or features, got a, b"),
+        (model, "words.npz", "inputs must be numbers"),
+        (model, "small.npz", "must hold inputs"),
+    ]
+    for which, name, words in cases:
+        with pytest.raises(DataError, match=words):
+            score(which, tmp_path / name, tmp_path / "o.parquet")
+    with pytest.raises(InputError, match="--out must name a file"):
+        score(model, tmp_path, tmp_path / "empty")
+    with pytest.raises(InputError, match="on must be one of here, ray"):
+        score(model, tmp_path, tmp_path / "o.parquet", on="moon")
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_a_changed_folder_has_another_fingerprint(pictures, tmp_path):
+    source = open_source(pictures, (1, 16, 16))
+    assert source.fingerprint() == open_source(pictures, (1, 16, 16)).fingerprint()
+    Image.new("L", (4, 4)).save(tmp_path / "a.png")
+    before = open_source(tmp_path, (1, 16, 16)).fingerprint()
+    Image.new("L", (9, 9), 7).save(tmp_path / "a.png")
+    assert open_source(tmp_path, (1, 16, 16)).fingerprint() != before
+
+
+def test_the_command(model, pictures, tmp_path, monkeypatch, capsys):
+    words = ["nescio", "score", str(model), str(pictures), "--out", str(tmp_path / "o.parquet")]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert not ended.value.code
+    assert capsys.readouterr().out == (
+        f"{tmp_path / 'o.parquet'}: 37 inputs, 2 of them unreadable (column error)\n"
+    )
+
+
+def test_ray_writes_the_same_rows(model, pictures, tmp_path):
+    images = np.random.default_rng(2).integers(256, size=(2500, 16, 16), dtype=np.uint8)
+    np.savez(tmp_path / "many.npz", images=images)
+    start = [sys.executable, "-c", "from nescio.cli.app import main; main()", "score", model]
+    for name, more in (("here", []), ("ray", ["--on", "ray"])):
+        words = [*start, tmp_path / "many.npz", "--out", tmp_path / f"{name}.parquet", *more]
+        ended = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout == f"{tmp_path / name}.parquet: 2,500 inputs\n"
+    here, ray = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("here", "ray"))
+    assert here.equals(ray)
+    assert len(here) == 2500

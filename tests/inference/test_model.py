@@ -1,0 +1,358 @@
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import nescio as ev
+from nescio._files import read_tensors, write_tensors
+from nescio.data import Dataset, Table, load
+from nescio.encoders import LeNetSpec
+from nescio.errors import DataError, ModelFileError, TrainingError
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, Softmax
+from nescio.posthoc.abstention import AbstentionRule
+from nescio.training import TrainingSettings
+
+QUICK = TrainingSettings(epochs=5, batch_size=32, learning_rate=5e-3)
+
+
+@pytest.fixture(scope="module")
+def digits(session_cache):
+    os.environ["NESCIO_CACHE"] = str(session_cache)
+    return load("digits").subset(600, torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def models(digits):
+    spec = LeNetSpec(filters=(4, 8), hidden=32)
+    return {m.name: TrainedModel.train(digits, m, spec, QUICK, held_out=digits) for m in (EDL(), Softmax())}
+
+
+@pytest.fixture(params=["edl", "l2"])
+def model(request, models):
+    return models[request.param]
+
+
+def test_it_learned_something(model, digits):
+    prediction = model.predict(digits.images)
+    assert (prediction.labels == digits.labels).float().mean() > 0.3
+    assert model.training["data"] == {"name": "digits", "samples": 600, "classes": list("0123456789")}
+    assert model.training["last"]["held_out_accuracy"] > 0.3
+
+
+def test_batches_make_no_difference(model, digits):
+    whole = model.predict(digits.images[:100])
+    parts = model.predict(digits.images[:100], batch_size=7)
+    torch.testing.assert_close(whole.probabilities, parts.probabilities, rtol=1e-4, atol=1e-6)
+    assert type(whole) is (ev.Opinion if model.method.name == "edl" else type(parts))
+
+
+def test_saved_and_loaded_it_is_the_same(model, digits, tmp_path):
+    rule = AbstentionRule.for_coverage(model.predict(digits.images), digits.labels, 0.5)
+    model.with_rule(rule).save(tmp_path / "m.safetensors")
+    again = TrainedModel.load(tmp_path / "m.safetensors")
+    assert torch.equal(
+        again.predict(digits.images[:50]).probabilities, model.predict(digits.images[:50]).probabilities
+    )
+    assert (again.classes, again.method, again.network) == (model.classes, model.method, model.network)
+    assert again.rule == rule
+    assert again.training == json.loads(json.dumps(model.training))
+    accepted = again.accepts(again.predict(digits.images))
+    assert 0.4 < accepted.float().mean() < 0.7
+
+
+def test_without_a_rule_half_a_doubt_is_the_limit(models, digits):
+    opinion = models["edl"].predict(digits.images)
+    assert torch.equal(models["edl"].accepts(opinion), opinion.uncertainty < 0.5)
+
+
+def test_tables_get_a_perceptron():
+    labels = torch.arange(90) % 3
+    features = torch.randn(90, 4) + 3 * torch.nn.functional.one_hot(labels, 4)
+    table = Table(features, labels, ("a", "b", "c"), "table")
+    model = TrainedModel.train(table, settings=TrainingSettings(epochs=30, batch_size=32, learning_rate=1e-2))
+    assert (model.predict(features).labels == labels).float().mean() > 0.8
+    assert model.network.kind == "mlp"
+
+
+def test_a_network_of_the_users_own(digits, tmp_path):
+    def own():
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+    model = TrainedModel.train(digits, network=own(), settings=QUICK)
+    model.save(tmp_path / "own.safetensors")
+    with pytest.raises(
+        ModelFileError, match=r"the network was the user's own: give it, load\(path, network="
+    ):
+        TrainedModel.load(tmp_path / "own.safetensors")
+    again = TrainedModel.load(tmp_path / "own.safetensors", network=own())
+    assert torch.equal(again.predict(digits.images[:9]).labels, model.predict(digits.images[:9]).labels)
+
+
+@pytest.mark.parametrize(
+    "network", [LeNetSpec(num_classes=12), nn.Sequential(nn.Flatten(), nn.Linear(784, 5))]
+)
+def test_a_network_for_other_classes(digits, network):
+    with pytest.raises(ev.InputError, match=r"network must give logits \(N, 10\), one for each class"):
+        TrainedModel.train(digits, network=network, settings=QUICK)
+
+
+def test_a_run_with_another_network_of_ones_own(digits, tmp_path):
+    def own(between):
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), between, nn.Linear(8, 10))
+
+    TrainedModel.train(digits, network=own(nn.ReLU()), settings=QUICK, run_dir=tmp_path)
+    with pytest.raises(TrainingError, match=r"holds another training \(network differ\)"):
+        TrainedModel.train(digits, network=own(nn.Tanh()), settings=QUICK, run_dir=tmp_path)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.there, self.back, self.head = nn.Linear(784, 784), nn.Linear(784, 784), nn.Linear(784, 10)
+        self.back.weight = self.there.weight
+
+    def forward(self, images):
+        return self.head(self.back(self.there(images.flatten(1)).relu()).relu())
+
+
+def test_weights_that_are_tied(digits, tmp_path):
+    model = TrainedModel.train(digits, network=Tied(), settings=TrainingSettings(epochs=1))
+    model.save(tmp_path / "tied.safetensors")
+    again = TrainedModel.load(tmp_path / "tied.safetensors", network=Tied())
+    assert torch.equal(
+        again.predict(digits.images[:9]).probabilities, model.predict(digits.images[:9]).probabilities
+    )
+
+
+def test_a_network_that_can_not_take_the_images(digits):
+    with pytest.raises(ev.InputError, match=r"network can't take inputs \(N, 1, 28, 28\): mat1 and mat2"):
+        TrainedModel.train(digits, network=nn.Linear(3, 3), settings=QUICK)
+
+
+def test_a_method_by_its_name(digits):
+    model = TrainedModel.train(digits, "l2", LeNetSpec(filters=(2, 3), hidden=4), TrainingSettings(epochs=1))
+    assert model.method == Softmax()
+    with pytest.raises(ev.InputError, match="method must be one of l2, "):
+        TrainedModel.train(digits, "magic")
+
+
+def test_held_out_images_of_another_size(digits, tmp_path):
+    other = Dataset(torch.zeros(4, 1, 20, 20, dtype=torch.uint8), torch.arange(4), digits.classes, "small")
+    with pytest.raises(DataError, match=r"held_out must have inputs \(1, 28, 28\) .*, got \(1, 20, 20\)"):
+        TrainedModel.train(digits, settings=QUICK, held_out=other, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_batches_of_nothing(models, digits):
+    with pytest.raises(ev.InputError, match="batch_size must be a whole number from 1 on, got 0"):
+        models["edl"].predict(digits.images, batch_size=0)
+
+
+def test_a_network_for_other_images(digits):
+    with pytest.raises(
+        ev.InputError, match=r"network takes inputs \(3, 32, 32\), the data has \(1, 28, 28\)"
+    ):
+        TrainedModel.train(digits, network=LeNetSpec.cifar5(), settings=QUICK)
+
+
+def test_rows_of_numbers_can_not_be_shifted(tmp_path):
+    table = Table(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), ("a", "b"), "t")
+    with pytest.raises(ev.InputError, match="shift and flip are for images"):
+        TrainedModel.train(table, settings=TrainingSettings(shift=1), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+BAD_INPUTS = {
+    "size": torch.zeros(2, 1, 32, 32, dtype=torch.uint8),
+    "channels": torch.zeros(2, 3, 28, 28, dtype=torch.uint8),
+    "no batch": torch.zeros(1, 28, 28, dtype=torch.uint8),
+    "empty": torch.zeros(0, 1, 28, 28, dtype=torch.uint8),
+    "NaN": torch.full((1, 1, 28, 28), float("nan")),
+    "array": np.zeros((1, 1, 28, 28)),
+}
+
+
+@pytest.mark.parametrize("inputs", BAD_INPUTS.values(), ids=BAD_INPUTS)
+def test_inputs_that_do_not_fit(models, inputs):
+    with pytest.raises(ev.InputError, match=r"inputs must be"):
+        models["edl"].predict(inputs)
+
+
+def test_a_class_never_seen(models, digits):
+    strange = Dataset(digits.images[:3], torch.tensor([0, 1, 2]), ("0", "1", "ten"), "strange")
+    with pytest.raises(DataError, match="strange has classes that the model never saw: ten"):
+        models["edl"].labels_of(strange)
+    swapped = Dataset(digits.images[:2], torch.tensor([0, 1]), ("7", "3"), "swapped")
+    assert models["edl"].labels_of(swapped).tolist() == [7, 3]
+
+
+def test_one_class_is_no_classification(digits):
+    with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
+        TrainedModel.train(digits.only(["3"]), settings=QUICK)
+    same = Dataset(digits.images[:5], torch.zeros(5, dtype=torch.long), digits.classes, "all zeros")
+    with pytest.raises(DataError, match="all zeros has samples of 1 class"):
+        TrainedModel.train(same, settings=QUICK)
+
+
+CHANGES = {
+    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1"),
+    "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
+    "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
+    "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
+    "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
+    "inputs": (lambda h: h.update(input_shape=[1, 32, 32]), "but a network for"),
+    "missing": (lambda h: h.pop("classes"), "does not fit together: its header lacks 'classes'"),
+    "scale": (lambda h: h["standardize"].update(scale=[0]), "scale must be"),
+    "mean": (lambda h: h["standardize"].update(mean=[float("nan")]), "mean must be finite"),
+    "channels": (
+        lambda h: h["standardize"].update(mean=[0, 0], scale=[1, 1]),
+        "standardize is for 2 channels",
+    ),
+    "training": (lambda h: h.update(training=[1]), "training must be a table, got list"),
+    "text": (lambda h: h.update(method="edl"), "does not fit together"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_header_that_does_not_fit(models, tmp_path, change, reason):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    tensors, header = read_tensors(path)
+    change(header)
+    write_tensors(path, tensors, header)
+    with pytest.raises(ModelFileError, match=reason):
+        TrainedModel.load(path)
+
+
+@pytest.mark.parametrize("part", ["weights", "header"])
+def test_one_changed_byte_is_noticed(models, tmp_path, part):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    content = bytearray(path.read_bytes())
+    place = len(content) - 5 if part == "weights" else content.index(b"squared_error") + 3
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="is damaged or was edited"):
+        TrainedModel.load(path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def test_files_that_are_something_else(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path)
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": "[1]"})
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": '{"header": [1], "sha256": ""}'})
+    with pytest.raises(ModelFileError, match="its header is no table"):
+        TrainedModel.load(path)
+    with pytest.raises(ModelFileError, match="there is no file"):
+        TrainedModel.load(tmp_path / "none.safetensors")
+
+
+def test_held_out_classes_in_another_order(digits):
+    backwards = Dataset(digits.images, 9 - digits.labels, tuple("9876543210"), "backwards")
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    results = [
+        TrainedModel.train(digits, None, spec, TrainingSettings(epochs=1), held_out=held_out).training["last"]
+        for held_out in (digits, backwards)
+    ]
+    assert results[0]["held_out_loss"] == results[1]["held_out_loss"]
+
+
+def test_a_run_is_of_its_data(digits, tmp_path):
+    settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
+    TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
+    others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
+    with pytest.raises(TrainingError, match=r"holds another training \(sha256 differ\)"):
+        TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
+
+
+def test_patience_reports_the_best_epoch(digits):
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    settings = TrainingSettings(epochs=3, learning_rate=5e-3, patience=1)
+    model = TrainedModel.train(digits, Softmax(), spec, settings, held_out=digits)
+    right = (model.predict(digits.images).labels == digits.labels).double().mean().item()
+    assert model.training["best"]["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
+
+
+def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        models["l2"].save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+SAVING = """
+import sys, torch
+from nescio.inference.model import TrainedModel
+model = TrainedModel.load(sys.argv[1])
+print("ready", flush=True)
+while True:
+    model.save(sys.argv[1])
+"""
+
+
+def test_a_kill_during_a_save_leaves_a_good_file(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.kill()
+    assert TrainedModel.load(path).classes == models["edl"].classes
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
+    import onnxruntime
+
+    model.export_program(tmp_path / "m.pt2")
+    model.export_onnx(tmp_path / "m.onnx")
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
+    for count in (1, 7):
+        inputs = digits.images[:count].float()
+        prediction = model.predict(digits.images[:count])
+        expected = [getattr(prediction, name) for name in names]
+        with torch.no_grad():
+            from_program = program(inputs)
+        from_onnx = session.run(None, {session.get_inputs()[0].name: inputs.numpy()})
+        for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
+            torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
+            torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
+    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name == "edl" else set())
+    assert set(names) == wanted

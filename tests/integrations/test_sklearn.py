@@ -1,0 +1,274 @@
+"""EvidentialClassifier with scikit-learn's habits."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import nescio as ev
+from nescio.data import load
+from nescio.encoders import MLPSpec
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([ev.EvidentialClassifier(epochs=60)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    return train_test_split(X, names, random_state=0, stratify=y)
+
+
+@pytest.fixture(scope="module")
+def fitted(iris):
+    X, _, y, _ = iris
+    return ev.EvidentialClassifier(random_state=0).fit(X, y)
+
+
+def test_labels_of_any_kind(fitted, iris):
+    _, X, _, y = iris
+    assert fitted.score(X, y) > 0.9
+    assert set(fitted.predict(X)) <= {"setosa", "versicolor", "virginica"}
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(1), 1)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_the_model_goes_on_without_the_estimator(fitted, iris, tmp_path):
+    import onnxruntime
+
+    _, X, _, _ = iris
+    expected = fitted.predict_proba(X)
+    fitted.model_.save(tmp_path / "m.safetensors")
+    again = ev.TrainedModel.load(tmp_path / "m.safetensors")
+    for rows in (torch.from_numpy(X), torch.from_numpy(X).float()):
+        np.testing.assert_allclose(again.predict(rows).probabilities.numpy(), expected, atol=1e-5)
+    again.export_onnx(tmp_path / "m.onnx")
+    again.export_program(tmp_path / "m.pt2")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    inputs = X.astype(np.float32)
+    from_onnx = session.run(["probabilities"], {session.get_inputs()[0].name: inputs})[0]
+    np.testing.assert_allclose(from_onnx, expected, atol=1e-5)
+    from_program = torch.export.load(tmp_path / "m.pt2").module()(torch.from_numpy(inputs))[0]
+    np.testing.assert_allclose(from_program.detach().numpy(), expected, atol=1e-5)
+
+
+def test_opinions(fitted, iris):
+    _, X, _, _ = iris
+    opinion = fitted.predict_opinion(X)
+    assert isinstance(opinion, ev.Opinion)
+    torch.testing.assert_close(opinion.belief.sum(1) + opinion.uncertainty, torch.ones(len(X)).double())
+
+
+def test_reject_marks_what_it_does_not_know(fitted, iris):
+    _, X, _, _ = iris
+    marked = fitted.predict(X, reject=True)
+    unknown = np.array([label is None for label in marked])
+    doubt = fitted.predict_opinion(X).uncertainty.numpy() >= 0.5
+    np.testing.assert_array_equal(unknown, doubt)
+    np.testing.assert_array_equal(marked[~unknown], fitted.predict(X)[~unknown])
+
+
+def test_a_rule_with_a_promise():
+    X, y = make_blobs(3000, centers=3, cluster_std=1.5, random_state=0)
+    classifier = ev.EvidentialClassifier(epochs=30, random_state=0).fit(X[:1000], y[:1000])
+    rule = classifier.set_abstention(X[1000:2500], y[1000:2500], target_error=0.1, confidence=0.9)
+    marked = classifier.predict(X[2500:], reject=True)
+    kept = np.array([label is not None for label in marked])
+    assert rule.met
+    assert kept.mean() > 0.1
+    assert (marked[kept] == y[2500:][kept]).mean() > 0.88
+    with pytest.raises(ev.InputError, match="known classes"):
+        classifier.set_abstention(X[:5], np.array([0, 1, 2, 3, 4]), 0.1)
+
+
+def test_frames_and_tensors_are_arrays(iris):
+    X, _, y, _ = iris
+    arrays = ev.EvidentialClassifier(epochs=20, random_state=0).fit(X, y).predict_proba(X)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    tensor = torch.from_numpy(X)
+    of_frame = ev.EvidentialClassifier(epochs=20, random_state=0).fit(frame, pd.Series(y))
+    of_tensor = ev.EvidentialClassifier(epochs=20, random_state=0).fit(tensor, y)
+    np.testing.assert_allclose(of_frame.predict_proba(frame), arrays)
+    np.testing.assert_allclose(of_tensor.predict_proba(tensor), arrays)
+    assert list(of_frame.feature_names_in_) == list("abcd")
+
+
+def test_pipeline_grid_search_clone_and_pickle(iris):
+    X, X_test, y, y_test = iris
+    pipeline = make_pipeline(StandardScaler(), ev.EvidentialClassifier(epochs=40, random_state=0))
+    search = GridSearchCV(pipeline, {"evidentialclassifier__evidence": ["exp", "softplus"]}, cv=2)
+    search.fit(X, y)
+    assert search.score(X_test, y_test) > 0.8
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict_proba(X_test), search.predict_proba(X_test))
+    assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
+
+
+@pytest.fixture(scope="module")
+def overlapping():
+    return make_blobs((90, 60), centers=[[0.0, 0.0], [1.5, 0.0]], random_state=0)
+
+
+def probabilities(data, sample_weight=None, **settings):
+    X, y = data
+    classifier = ev.EvidentialClassifier(epochs=60, random_state=0, **settings)
+    return classifier.fit(X, y, sample_weight=sample_weight).predict_proba(X)
+
+
+def test_the_weight_of_a_class_is_that_of_its_samples(overlapping):
+    X, y = overlapping
+    weighted = probabilities(overlapping, class_weight={1: 3.0})
+    np.testing.assert_array_equal(weighted, probabilities(overlapping, np.where(y == 1, 3.0, 1.0)))
+    repeated = np.repeat(np.arange(len(y)), np.where(y == 1, 3, 1))
+    three_times = ev.EvidentialClassifier(epochs=60, random_state=0).fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(weighted, three_times.predict_proba(X), atol=1e-6)
+    balanced = probabilities(overlapping, class_weight="balanced")
+    usual = {0: 150 / (2 * 90), 1: 150 / (2 * 60)}
+    np.testing.assert_allclose(balanced, probabilities(overlapping, class_weight=usual), atol=1e-9)
+
+
+def test_a_heavy_class_is_named_more_often(overlapping):
+    plain, heavy = (probabilities(overlapping, class_weight=weight) for weight in (None, {1: 10.0}))
+    assert (heavy[:, 1] > plain[:, 1]).mean() > 0.95
+    assert (heavy.argmax(1) == 1).sum() > (plain.argmax(1) == 1).sum()
+
+
+def test_no_weight_at_all_is_refused(overlapping):
+    with pytest.raises(ev.InputError, match="must leave some weight"):
+        probabilities(overlapping, class_weight={0: 0.0, 1: 0.0})
+
+
+def test_partial_fit_learns_bit_by_bit(iris):
+    X, X_test, y, y_test = iris
+    classifier = ev.EvidentialClassifier(random_state=0, batch_size=16)
+    for _ in range(30):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+    assert classifier.n_iter_ == 30
+    assert classifier.score(X_test, y_test) > 0.85
+    with pytest.raises(ev.InputError, match="classes known from the first call"):
+        classifier.partial_fit(X[:2], np.array(["setosa", "rosa"]))
+
+
+def test_partial_fit_asks_for_all_classes_once(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(random_state=0)
+    with pytest.raises(ev.InputError, match="classes must be given at the first call"):
+        classifier.partial_fit(X, y)
+    assert not hasattr(classifier, "model_")
+    classifier.partial_fit(X[y == "setosa"], y[y == "setosa"], classes=["virginica", "setosa", "rosa"])
+    assert list(classifier.classes_) == ["rosa", "setosa", "virginica"]
+    with pytest.raises(ev.InputError, match="classes must be those of the first call"):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+    with pytest.raises(ev.InputError, match="classes known from the first call"):
+        classifier.partial_fit(X, y)
+
+
+def test_partial_fit_weighs_the_first_samples(iris):
+    X, _, y, _ = iris
+    weight = np.where(np.arange(len(y)) < 40, 2.0, 0.0)
+    few, weighed = (ev.EvidentialClassifier(random_state=0) for _ in range(2))
+    few.partial_fit(X[:40], y[:40], classes=np.unique(y))
+    weighed.partial_fit(X, y, classes=np.unique(y), sample_weight=weight)
+    expected, found = few.model_.standardize, weighed.model_.standardize
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
+    np.testing.assert_allclose(weighed.predict_proba(X), few.predict_proba(X), atol=1e-9)
+
+
+class Travelling(torch.nn.Linear):
+    """Notes where it is brought."""
+
+    places: list[str]
+
+    def cpu(self):
+        self.places.append("cpu")
+        return super().cpu()
+
+
+def test_the_network_ends_on_the_cpu(iris):
+    X, _, y, _ = iris
+    network = Travelling(4, 3)
+    network.places = []
+    classifier = ev.EvidentialClassifier(network, epochs=2, random_state=0).fit(X, y)
+    assert classifier.model_.module.places == ["cpu"]
+    assert classifier.partial_fit(X, y).model_.module.places == ["cpu", "cpu"]
+    devices = {value.device.type for value in classifier._optimizer_state["state"][0].values()}
+    assert devices == {"cpu"}
+
+
+@pytest.mark.parametrize("form", ["NHW", "NCHW", "NHWC", "float"])
+def test_images_get_a_lenet(form):
+    digits = load("digits").only(["0", "1"])
+    digits = digits.subset(200, torch.Generator().manual_seed(0))
+    images = digits.images.numpy()
+    X = {"NHW": images[:, 0], "NCHW": images, "NHWC": images.transpose(0, 2, 3, 1), "float": images / 255}[
+        form
+    ]
+    classifier = ev.EvidentialClassifier(epochs=4, batch_size=32, random_state=0).fit(X, digits.labels)
+    assert classifier.model_.network.kind == "lenet"
+    assert classifier.score(X, digits.labels.numpy()) > 0.9
+
+
+def test_the_network_given(iris):
+    X, _, y, _ = iris
+    module = torch.nn.Linear(4, 3)
+    before = module.weight.clone()
+    classifier = ev.EvidentialClassifier(torch.nn.Sequential(module), learning_rate=0.05, random_state=0)
+    classifier.fit(X, y)
+    assert classifier.score(X, y) > 0.8
+    assert torch.equal(module.weight, before)
+    spec = MLPSpec(4, 3, hidden=(7,))
+    assert ev.EvidentialClassifier(spec, epochs=1).fit(X, y).model_.network == spec
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "reason"),
+    [
+        (np.zeros((4, 2)), [1, 1, 1, 1], "two or more classes, got one class"),
+        (np.array([[np.nan, 1], [0, 1]]), [0, 1], "NaN"),
+        (np.zeros((2, 3, 3, 3, 3)), [0, 1], r"X must be \(n, features\) or images"),
+        (np.zeros((2, 8, 8)), [0, 1], "too small for LeNet"),
+    ],
+)
+def test_what_does_not_fit(X, y, reason):
+    with pytest.raises(ValueError, match=reason):
+        ev.EvidentialClassifier(epochs=1).fit(X, y)
+
+
+def test_a_network_for_other_classes(iris):
+    X, _, y, _ = iris
+    for network in (MLPSpec(4, 7), torch.nn.Sequential(torch.nn.Linear(4, 5))):
+        with pytest.raises(ev.InputError, match=r"network must give logits \(N, 3\)"):
+            ev.EvidentialClassifier(network, epochs=1).fit(X, y)
+
+
+def test_more_training_voids_the_promise(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(epochs=40, random_state=0).fit(X, y)
+    classifier.set_abstention(X, y, target_error=0.5)
+    assert classifier.model_.rule is not None
+    assert classifier.partial_fit(X, y).model_.rule is None
+
+
+def test_balanced_weights_need_all_samples_at_once():
+    classifier = ev.EvidentialClassifier(class_weight="balanced")
+    with pytest.raises(ev.InputError, match="'balanced' needs all samples at once"):
+        classifier.partial_fit(np.zeros((4, 2)), [0, 1, 0, 1], classes=[0, 1])
+
+
+def test_pictures_with_four_channels():
+    images = np.random.default_rng(0).integers(0, 255, (12, 20, 20, 4), dtype=np.uint8)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0).fit(images, [0, 1, 2] * 4)
+    assert classifier.model_.input_shape == (4, 20, 20)

@@ -1,0 +1,54 @@
+import subprocess
+import sys
+
+import pytest
+
+from nescio import metrics
+
+PUBLIC = [
+    "Detection",
+    "EntropyCDF",
+    "Reliability",
+    "RiskCoverage",
+    "ThresholdCurve",
+    "accuracy",
+    "accuracy_against_threshold",
+    "answered_accuracy",
+    "answered_share",
+    "area_under_risk_coverage",
+    "brier_score",
+    "detection",
+    "detection_by_measure",
+    "detection_summary",
+    "entropy_cdf",
+    "excess_area",
+    "expected_calibration_error",
+    "fgsm",
+    "loss_gradient",
+    "measures",
+    "narrowest",
+    "negative_log_likelihood",
+    "pgd",
+    "probabilities_of",
+    "raw_accuracy",
+    "reliability",
+    "risk_coverage",
+    "rotate",
+    "summary",
+    "without_gradient",
+]
+
+
+def test_the_public_list():
+    assert sorted(metrics.__all__) == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_function_hides_the_module_of_its_name(name):
+    assert callable(getattr(metrics, name))
+
+
+def test_the_import_loads_no_metrics_package():
+    code = "import sys, nescio.metrics; print({'sklearn', 'torchmetrics', 'scipy'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"

@@ -1,0 +1,49 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import nescio as ev
+from nescio.opinions.categorical import Categorical, Prediction
+
+
+@pytest.fixture
+def prediction():
+    return Categorical.from_logits(torch.tensor([[2.0, 0.0, -1.0], [0.0, 0.0, 0.0]]))
+
+
+def test_softmax_and_what_follows(prediction):
+    torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(2))
+    assert prediction.num_classes == 3
+    assert prediction.labels[0] == 0
+    assert prediction.entropy()[1].item() == pytest.approx(math.log(3))
+    assert prediction.uncertainty[1].item() == pytest.approx(1)
+    assert prediction.max_probability()[1].item() == pytest.approx(1 / 3)
+    assert prediction.is_vacuous.tolist() == [False, False]
+
+
+def test_an_opinion_is_a_predictive_and_so_is_a_prediction(prediction):
+    assert isinstance(prediction, Prediction)
+    assert isinstance(ev.Opinion.from_evidence(torch.ones(2, 3)), Prediction)
+
+
+def test_arrays_length_index_and_repr(prediction):
+    arrays = prediction.numpy()
+    assert set(arrays) == {"uncertainty", "probabilities", "labels", "is_vacuous"}
+    np.testing.assert_allclose(arrays["probabilities"], prediction.probabilities.numpy())
+    assert len(prediction) == 2
+    assert torch.equal(prediction[1:].probabilities, prediction.probabilities[1:])
+    assert repr(prediction) == "Categorical(batch (2,), 3 classes)"
+
+
+def test_a_single_prediction(prediction):
+    with pytest.raises(TypeError, match="has no length"):
+        len(prediction[0])
+    with pytest.raises(ev.InputError, match="can't be indexed"):
+        prediction[0][0]
+
+
+def test_predictions_are_in_single_or_double_precision():
+    with pytest.raises(ev.InputError, match="probabilities must be float32 or float64, got float16"):
+        Categorical(torch.ones(2, 3, dtype=torch.float16))

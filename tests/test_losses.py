@@ -1,0 +1,363 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from tests import references as ref
+from torch.autograd import gradcheck, gradgradcheck
+
+import nescio as ev
+
+NAIVE = {
+    "squared_error": ref.naive_squared_error,
+    "cross_entropy": ref.naive_cross_entropy,
+    "type2": ref.naive_type2,
+}
+
+
+def batch(n=12, classes=5, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
+    return logits.to(dtype), torch.randint(classes, (n,), generator=generator)
+
+
+def naive(risk, evidence, logits, targets, epoch, weight=1.0, annealing_epochs=10):
+    e, y = ref.naive_evidence(logits, evidence), ref.naive_one_hot(targets, logits.shape[1])
+    divergence = ref.naive_misleading_divergence(e, y)
+    return ref.naive_total(NAIVE[risk](e, y), divergence, epoch, annealing_epochs, weight)
+
+
+@pytest.mark.parametrize("risk", NAIVE)
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
+@pytest.mark.parametrize("epoch", [0, 0.25, 5, 10, 30])
+def test_against_the_formula(risk, evidence, epoch):
+    logits, targets = batch()
+    got = ev.EvidentialLoss(risk, evidence, reduction="none")(logits, targets, epoch=epoch)
+    torch.testing.assert_close(got, naive(risk, evidence, logits, targets, epoch), rtol=1e-9, atol=1e-14)
+
+
+def test_weight_and_annealing():
+    logits, targets = batch()
+    loss = ev.EvidentialLoss(divergence_weight=0.3, annealing_epochs=4, reduction="none")
+    expected = naive("squared_error", "exp", logits, targets, 1.0, weight=0.3, annealing_epochs=4)
+    torch.testing.assert_close(loss(logits, targets, epoch=1.0), expected, rtol=1e-9, atol=0)
+
+
+def test_without_annealing_no_epoch_is_needed():
+    logits, targets = batch()
+    loss = ev.EvidentialLoss(annealing_epochs=0)
+    annealed = ev.EvidentialLoss()
+    assert loss(logits, targets) == annealed(logits, targets, epoch=10)
+
+
+def test_a_forgotten_epoch_is_an_error():
+    with pytest.raises(
+        ev.InputError, match=r"epoch must be given while annealing is on .*annealing_epochs=0"
+    ):
+        ev.EvidentialLoss()(*batch())
+
+
+@pytest.mark.parametrize("epoch", [-1, float("nan"), float("inf"), "3"])
+def test_an_epoch_that_is_none(epoch):
+    with pytest.raises(ev.InputError, match="epoch must be a number from 0 on"):
+        ev.EvidentialLoss()(*batch(), epoch=epoch)
+
+
+def test_paper_is_the_papers_choice():
+    logits, targets = batch()
+    loss = ev.EvidentialLoss.paper()
+    expected = naive("squared_error", "relu", logits, targets, 3.0).mean()
+    torch.testing.assert_close(loss(logits, targets, epoch=3.0), expected, rtol=1e-10, atol=0)
+    assert (loss.risk, loss.evidence) == ("squared_error", "relu")
+    assert (loss.divergence_weight, loss.annealing_epochs) == (1.0, 10)
+
+
+def test_the_users_own_evidence_function():
+    logits, targets = batch()
+    own = ev.EvidentialLoss(evidence=lambda z: z.square())(logits.requires_grad_(), targets, epoch=5)
+    (gradient,) = torch.autograd.grad(own, logits)
+    e, y = logits.square(), ref.naive_one_hot(targets, 5)
+    expected = (ref.naive_squared_error(e, y) + 0.5 * ref.naive_misleading_divergence(e, y)).mean()
+    torch.testing.assert_close(own, expected, rtol=1e-9, atol=0)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected, logits)[0], rtol=1e-7, atol=1e-12)
+
+
+def test_an_evidence_function_that_is_none():
+    with pytest.raises(ev.InputError, match="must give zero or more, gave -"):
+        ev.EvidentialLoss(evidence=lambda z: z)(*batch(), epoch=1)
+    with pytest.raises(ev.InputError, match=r"must keep the shape \(12, 5\)"):
+        ev.EvidentialLoss(evidence=lambda z: z[:, :2].exp())(*batch(), epoch=1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("soft", [False, True])
+def test_reductions(weighted, soft):
+    logits, targets = batch()
+    weight = torch.tensor([1.0, 2.0, 0.5, 0.0, 3.0]) if weighted else None
+    if soft:
+        targets = torch.randn(12, 5, generator=torch.Generator().manual_seed(3)).double().softmax(1)
+    of = {
+        name: ev.EvidentialLoss(class_weight=weight, reduction=name)(logits, targets, epoch=5)
+        for name in ("none", "sum", "mean")
+    }
+    plain = ev.EvidentialLoss(reduction="none")(logits, targets, epoch=5)
+    each = torch.ones(12).double()
+    if weighted:
+        each = (targets @ weight.double()) if soft else weight.double()[targets]
+    torch.testing.assert_close(of["none"], plain * each, rtol=1e-6, atol=0)
+    torch.testing.assert_close(of["sum"], (plain * each).sum(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(of["mean"], (plain * each).sum() / each.sum(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("weight", [None, torch.tensor([1.0, 2.0, 0.5, 0.25, 3.0])])
+def test_the_mean_leaves_out_what_is_ignored(weight):
+    logits, targets = batch()
+    targets[[1, 4]] = -100
+    kept = targets >= 0
+    loss = ev.EvidentialLoss(class_weight=weight)
+    x = logits.clone().requires_grad_()
+    value = loss(x, targets, epoch=5)
+    torch.testing.assert_close(value, loss(logits[kept], targets[kept], epoch=5), rtol=1e-12, atol=0)
+    (gradient,) = torch.autograd.grad(value, x)
+    assert gradient[~kept].abs().max() == 0
+    x = logits[kept].requires_grad_()
+    (expected,) = torch.autograd.grad(loss(x, targets[kept], epoch=5), x)
+    torch.testing.assert_close(gradient[kept], expected, rtol=1e-12, atol=0)
+
+
+def test_when_all_is_ignored_the_loss_is_zero():
+    x = torch.randn(3, 4, requires_grad=True)
+    value = ev.EvidentialLoss()(x, torch.full((3,), -100), epoch=5)
+    assert value.item() == 0
+    assert torch.autograd.grad(value, x)[0].abs().max() == 0
+
+
+@pytest.mark.parametrize("scale", [1.0, -2.5])
+def test_the_mean_scaled_afterwards(scale):
+    """The backward pass gets another factor than the one it was prepared for."""
+    logits, targets = batch(dtype=torch.float32)
+    loss = ev.EvidentialLoss()
+    (once,) = torch.autograd.grad(loss(x := logits.requires_grad_(), targets, epoch=5), x)
+    (scaled,) = torch.autograd.grad(scale * loss(x, targets, epoch=5), x)
+    torch.testing.assert_close(scaled, scale * once, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("risk", NAIVE)
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
+@pytest.mark.parametrize("classes", [3, 9])
+def test_first_and_second_derivatives(risk, evidence, classes):
+    logits, targets = batch(5, classes)
+    loss = ev.EvidentialLoss(risk, evidence, reduction="none")
+    x = logits.requires_grad_()
+    assert gradcheck(lambda z: loss(z, targets, epoch=5), (x,))
+    assert gradgradcheck(lambda z: loss(z, targets, epoch=5), (x,))
+
+
+EXTREMES = {
+    dtype: torch.tensor([torch.finfo(dtype).max, 1e4, 300, 90, 31, 0, -11, -300, -torch.finfo(dtype).max])
+    for dtype in (torch.float16, torch.bfloat16, torch.float32)
+}
+
+
+@pytest.mark.parametrize("dtype", EXTREMES)
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
+@pytest.mark.parametrize("risk", NAIVE)
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_any_finite_logits_give_a_finite_loss_and_gradient(dtype, evidence, risk, classes):
+    values = EXTREMES[dtype].to(dtype)
+    logits = torch.cartesian_prod(values, values)  # every pair of extremes, the rest like the second
+    logits = torch.cat([logits, logits[:, 1:].expand(-1, classes - 2)], 1).requires_grad_()
+    for target in (0, 1):
+        targets = torch.full((len(logits),), target)
+        value = ev.EvidentialLoss(risk, evidence, reduction="none")(logits, targets, epoch=10)
+        (gradient,) = torch.autograd.grad(value.sum(), logits)
+        assert value.dtype == torch.float32
+        assert value.isfinite().all()
+        assert (value >= 0).all()
+        assert gradient.dtype == dtype
+        assert gradient.isfinite().all()
+
+
+def test_logits_beyond_the_bounds_of_exp_come_back():
+    logits = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    value = ev.EvidentialLoss(annealing_epochs=0)(logits, torch.tensor([1]))
+    (gradient,) = torch.autograd.grad(value, logits)
+    assert gradient[0, 0] > 0.1  # too much evidence for the wrong class: down
+    assert gradient[0, 1] < 0  # too little for the right one: up
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_exact_to_its_input(dtype):
+    logits, targets = batch(dtype=dtype)
+    loss = ev.EvidentialLoss()
+    assert loss(logits, targets, epoch=5) == loss(logits.float(), targets, epoch=5)
+
+
+def test_under_autocast_nothing_is_lost():
+    """K = 10 sums rows by a matrix product, which autocast would do in bfloat16."""
+    logits, targets = batch(classes=10, dtype=torch.float32)
+    loss = ev.EvidentialLoss()
+    plain = loss(logits, targets, epoch=5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(logits, targets, epoch=5) == plain
+
+
+@pytest.mark.filterwarnings("ignore")  # the compiler's own, about itself
+def test_torch_compile():
+    logits, targets = batch(classes=10, dtype=torch.float32)
+    loss = ev.EvidentialLoss()
+    layer = torch.nn.Linear(10, 10)
+
+    def objective(x):
+        return loss(layer(x), targets, epoch=5)
+
+    plain = objective(logits)
+    compiled = torch.compile(objective, backend="aot_eager")(logits)
+    torch.testing.assert_close(compiled, plain)
+    expected = torch.autograd.grad(plain, layer.weight)
+    torch.testing.assert_close(torch.autograd.grad(compiled, layer.weight), expected)
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_vmap_and_per_sample_gradients(classes):
+    logits, targets = batch(8, classes)
+    logits, targets = logits.view(4, 2, classes), targets.view(4, 2)
+    loss = ev.EvidentialLoss()
+
+    def one(z, y):
+        return loss(z, y, epoch=5)
+
+    looped = torch.stack([one(z, y) for z, y in zip(logits, targets, strict=True)])
+    torch.testing.assert_close(torch.vmap(one)(logits, targets), looped)
+    gradients = torch.vmap(torch.func.grad(one))(logits, targets)
+    for z, y, gradient in zip(logits, targets, gradients, strict=True):
+        z = z.clone().requires_grad_()
+        torch.testing.assert_close(gradient, torch.autograd.grad(one(z, y), z)[0])
+
+
+def test_vmap_over_logits_alone_and_hessian():
+    logits, targets = batch(6, 4)
+    loss = ev.EvidentialLoss()
+    stacked = torch.stack([logits, logits + 1])
+    values = torch.vmap(lambda z: loss(z, targets, epoch=5))(stacked)
+    torch.testing.assert_close(values[1], loss(logits + 1, targets, epoch=5))
+    z, y = logits[:1], targets[:1]
+    hessian = torch.autograd.functional.hessian
+    expected = hessian(lambda x: naive("squared_error", "exp", x, y, 5).mean(), z)
+    torch.testing.assert_close(hessian(lambda x: loss(x, y, epoch=5), z), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_soft_labels_under_vmap():
+    logits, _ = batch(8, 3)
+    soft = logits.flip(0).softmax(1)
+    loss = ev.EvidentialLoss()
+    values = torch.vmap(lambda z, y: loss(z, y, epoch=5))(logits.view(4, 2, 3), soft.view(4, 2, 3))
+    expected = [loss(z, y, epoch=5) for z, y in zip(logits.view(4, 2, 3), soft.view(4, 2, 3), strict=True)]
+    torch.testing.assert_close(values, torch.stack(expected))
+
+
+def test_many_rows_are_done_in_blocks(monkeypatch):
+    """The blocks meet: more rows than one holds give what one row at a time gives."""
+    from nescio.functional._kernels import divergence
+
+    logits, targets = batch(50, 10, torch.float32)
+    loss = ev.EvidentialLoss(reduction="none")
+    whole = loss(x := logits.requires_grad_(), targets, epoch=10)
+    (gradient,) = torch.autograd.grad(whole.sum(), x)
+    monkeypatch.setattr(divergence, "block_rows", lambda *_: 7)
+    blocked = loss(x, targets, epoch=10)
+    torch.testing.assert_close(blocked, whole)
+    torch.testing.assert_close(torch.autograd.grad(blocked.sum(), x)[0], gradient)
+
+
+def test_threads_do_not_share_their_buffers():
+    from concurrent.futures import ThreadPoolExecutor
+
+    loss = ev.EvidentialLoss()
+    batches = [batch(2000, 40, torch.float32, seed) for seed in range(8)]
+    alone = [loss(*one, epoch=10).item() for one in batches]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda one: [loss(*one, epoch=10).item() for _ in range(5)], batches))
+    assert together == [[value] * 5 for value in alone]
+
+
+def test_settings_show_and_travel():
+    loss = ev.EvidentialLoss("type2", class_weight=torch.tensor([1.0, 2.0]), reduction="sum")
+    assert "risk=type2, evidence=exp" in repr(loss)
+    assert "a function" in repr(ev.EvidentialLoss(evidence=torch.exp))
+    logits, targets = batch(4, 2)
+    value = loss(logits, targets, epoch=1)
+    for twin in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert twin(logits, targets, epoch=1) == value
+    assert loss.state_dict() == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"risk": "mse"}, "risk must be one of squared_error, cross_entropy, type2, got 'mse'"),
+        ({"evidence": "tanh"}, "evidence must be one of relu, softplus, exp, or a function, got 'tanh'"),
+        ({"reduction": "max"}, "reduction must be one of mean, sum, none, got 'max'"),
+        ({"divergence_weight": -1}, "divergence_weight must be a number from 0 on, got -1"),
+        ({"annealing_epochs": float("nan")}, "annealing_epochs must be a number from 0 on, got nan"),
+        ({"divergence_weight": "1"}, "divergence_weight must be a number from 0 on, got '1'"),
+        ({"evidence": [1]}, "evidence must be one of"),
+        ({"class_weight": torch.tensor([1.0, -1.0])}, "class_weight must be a tensor of weights"),
+        ({"class_weight": torch.ones(2, 2)}, "class_weight must be a tensor of weights"),
+        ({"class_weight": "ab"}, "class_weight must be a tensor of weights .* got str"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, reason):
+    with pytest.raises(ev.InputError, match=reason):
+        ev.EvidentialLoss(**settings)
+
+
+LOGITS, LABELS = torch.zeros(3, 4), torch.tensor([0, 1, 2])
+BAD_INPUT = {
+    "NaN": (LOGITS * float("nan"), LABELS, "logits must be finite numbers, got NaN"),
+    "integers": (LOGITS.long(), LABELS, r"logits must be a tensor of floating .* got int64 \(3, 4\)"),
+    "one class": (LOGITS[:, :1], LABELS, "two or more classes"),
+    "label": (LOGITS, LABELS + 2, r"targets must be 0\.\.3 .* got 4"),
+    "labels no tensor": (LOGITS, [0, 1, 2], "targets must be a tensor, got list"),
+    "empty": (LOGITS[:0], LABELS[:0], r"logits must hold one or more samples, got float32 \(0, 4\)"),
+    "labels int32": (LOGITS, LABELS.int(), "targets must be int64"),
+}
+
+
+@pytest.mark.parametrize(("logits", "targets", "reason"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_named(logits, targets, reason):
+    with pytest.raises(ev.InputError, match=reason):
+        ev.EvidentialLoss()(logits, targets, epoch=1)
+
+
+def test_nan_in_an_ignored_row_is_named():
+    logits = torch.tensor([[float("nan"), 0.0, 1.0], [1.0, 2.0, 3.0]])
+    with pytest.raises(ev.InputError, match="logits must be finite numbers, got NaN"):
+        ev.EvidentialLoss()(logits, torch.tensor([-100, 1]), epoch=1)
+
+
+def test_evidence_that_is_no_number_is_named():
+    with pytest.raises(ev.InputError, match="evidence function must give zero or more, gave nan"):
+        ev.EvidentialLoss(evidence=torch.sqrt)(torch.tensor([[-1.0, 1.0]]), torch.tensor([0]), epoch=1)
+
+
+def test_class_weights_are_as_precise_as_the_loss():
+    logits = torch.randn(1, 3, 300, 300, generator=torch.Generator().manual_seed(0))
+    targets = torch.zeros(1, 300, 300, dtype=torch.int64)
+    loss = ev.EvidentialLoss(class_weight=torch.ones(3), annealing_epochs=0)
+    expected = loss(logits, targets)
+    torch.testing.assert_close(loss.half()(logits, targets), expected)
+    soft = logits.softmax(1)
+    plain = loss.float()(logits, soft)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert loss(logits, soft) == plain
+
+
+def test_infinite_evidence_of_the_users_function_is_held():
+    value = ev.EvidentialLoss(evidence=torch.exp)(torch.full((1, 3), 200.0), torch.tensor([0]), epoch=10)
+    assert value.isfinite()
+
+
+def test_class_weights_for_other_classes():
+    with pytest.raises(ev.InputError, match="one weight for each of 4 classes, got 2"):
+        ev.EvidentialLoss(class_weight=torch.ones(2))(LOGITS, LABELS, epoch=1)
