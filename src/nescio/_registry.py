@@ -1,7 +1,7 @@
 """Registry: things of one kind by name, ours and those that other packages bring.
 
-Other packages add theirs by an entry point of the registry's group, or by calling `register`. Entry points are
-loaded when a name is first asked for, so that an import stays quick.
+Other packages add theirs by an entry point of the registry's group, or by calling `register`. Entry points
+are loaded when a name is first asked for, so that an import stays quick.
 """
 
 from __future__ import annotations
