@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nescio.opinions import coefficients, divergence
+from nescio.functional._kernels import coefficients, divergence
 
 
 def test_the_coefficients_are_what_the_tool_fits(capsys):

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 import nescio as ev
-from nescio.functional import evidence, rowwise
+from nescio.functional import evidence
+from nescio.functional._kernels import rowwise
 
 
 @pytest.mark.parametrize("classes", [3, 10, 50])
