@@ -20,6 +20,7 @@ def test_settings_of_a_method():
     given = ["evidence=relu", "divergence_weight=0.5", "annealing_epochs=3"]
     assert method_of("edl", given) == EDL(evidence="relu", divergence_weight=0.5, annealing_epochs=3)
     assert method_of("edl", ["divergence_weight=None"]) == EDL(divergence_weight=None)
+    assert method_of("softmax", ["weight_decay=1e-4"]) == Softmax(weight_decay=1e-4)
     assert method_of("l2", ["weight_decay=1e-4"]) == Softmax(weight_decay=1e-4)
 
 
@@ -28,7 +29,7 @@ def test_settings_of_a_method():
     [
         ("magic", [], "method must be one of .*edl.*, got 'magic'"),
         ("edl", ["evidence"], "--set takes name=value, got 'evidence'"),
-        ("l2", ["evidence=relu"], "l2 has no setting 'evidence'; it has weight_decay"),
+        ("l2", ["evidence=relu"], "softmax has no setting 'evidence'; it has weight_decay"),
         ("edl", ["evidence=tanh"], "evidence must be one of relu, softplus, exp"),
         ("edl", ["annealing_epochs=many"], "--set annealing_epochs must be a number or none, got 'many'"),
         ("edl", ["annealing_epochs=-1"], "annealing_epochs must be a number from 0 on"),

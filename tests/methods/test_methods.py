@@ -33,13 +33,13 @@ def module():
 
 
 def test_edl_minimises_the_evidential_loss(module, batch):
-    loss, logits = EDL(weight_decay=0.1).objective(module, batch, epoch=4.0, size=100)
+    loss, logits = EDL(weight_decay=0.1).objective(module, batch, epoch=4.0, num_train=100)
     expected = ev.EvidentialLoss()(logits, batch.labels, epoch=4.0) + weight_penalty(module, 0.1)
     torch.testing.assert_close(loss, expected)
 
 
-def test_l2_minimises_cross_entropy_and_the_weights(module, batch):
-    loss, logits = Softmax(weight_decay=0.1).objective(module, batch, epoch=4.0, size=100)
+def test_softmax_minimises_cross_entropy_and_the_weights(module, batch):
+    loss, logits = Softmax(weight_decay=0.1).objective(module, batch, epoch=4.0, num_train=100)
     squares = sum(float(layer.weight.detach().square().sum()) for layer in module if hasattr(layer, "weight"))
     assert loss.item() == pytest.approx(cross_entropy(logits, batch.labels).item() + 0.05 * squares, rel=1e-5)
 
@@ -52,15 +52,15 @@ def test_there_and_back_through_json(method):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ({"name": "magic"}, "method must be one of l2, .*edl, got 'magic'"),
-        ({}, "method must be one of l2, "),
-        ({"name": "l2", "depth": 3}, "settings do not fit the method l2"),
+        ({"name": "magic"}, "method must be one of softmax, .*edl, got 'magic'"),
+        ({}, "method must be one of softmax, "),
+        ({"name": "l2", "depth": 3}, "settings do not fit the method softmax"),
         ({"name": "edl", "evidence": "tanh"}, "evidence must be one of"),
         ({"name": "edl", "output_bias": float("nan")}, "output_bias must be a finite number"),
         ({"name": "l2", "weight_decay": -1.0}, "weight_decay must be a number from 0 on, got -1.0"),
         ({"name": "edl", "weight_decay": float("nan")}, "weight_decay must be a number from 0 on, got nan"),
         ({"name": "dropout", "samples": 0}, "samples must be a whole number from 1 on, got 0"),
-        ({"name": "ensemble", "size": 0}, "size must be a whole number from 1 on, got 0"),
+        ({"name": "ensemble", "size": 0}, "num_members must be a whole number from 1 on, got 0"),
         ({"name": "ensemble", "epsilon": 1.5}, "epsilon must be from 0 to 1"),
     ],
 )

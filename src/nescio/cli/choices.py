@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 def method_of(name: str, settings: list[str]) -> Method:
     """The method of this name, with settings written as name=value."""
-    from nescio.methods import METHODS, make_method
+    from nescio.methods import FORMER_NAMES, METHODS, make_method
 
+    name = FORMER_NAMES.get(name, name)
     if name not in METHODS:
         return make_method(name)  # which says what there is
     defaults = {field.name: field.default for field in dataclasses.fields(METHODS[name]) if field.init}

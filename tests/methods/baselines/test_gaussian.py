@@ -36,7 +36,7 @@ def test_the_objective_is_cross_entropy_and_a_share_of_the_divergence(kind, spec
     method, prior = kind
     module, batch = method().build(spec), batch_for(spec)
     torch.manual_seed(2)
-    loss, logits = method(warm_up_epochs=10).objective(module, batch, epoch, size=500)
+    loss, logits = method(warm_up_epochs=10).objective(module, batch, epoch, num_train=500)
     torch.manual_seed(2)
     assert torch.equal(logits, module(batch.inputs))
     expected = cross_entropy(logits, batch.labels) + share * divergence(module, prior) / 500
@@ -46,13 +46,13 @@ def test_the_objective_is_cross_entropy_and_a_share_of_the_divergence(kind, spec
 def test_without_a_warm_up_the_divergence_counts_from_the_start(kind):
     method, prior = kind
     module, batch = method().build(SPECS[0]), batch_for(SPECS[0])
-    loss, logits = method().objective(module, batch, 0.0, size=50)
+    loss, logits = method().objective(module, batch, 0.0, num_train=50)
     torch.testing.assert_close(loss, cross_entropy(logits, batch.labels) + divergence(module, prior) / 50)
 
 
 def test_held_out_samples_are_measured_without_the_divergence(kind):
     method, batch = kind[0](), batch_for(SPECS[0])
-    loss, logits = method.objective(method.build(SPECS[0]).eval(), batch, 5.0, size=50)
+    loss, logits = method.objective(method.build(SPECS[0]).eval(), batch, 5.0, num_train=50)
     torch.testing.assert_close(loss, cross_entropy(logits, batch.labels))
 
 

@@ -33,7 +33,7 @@ def test_the_objective_is_cross_entropy_and_a_share_of_the_bound(spec, epoch, sh
     method, batch = MNFG(warm_up_epochs=10), batch_for(spec)
     module = method.build(spec)
     torch.manual_seed(2)
-    loss, logits = method.objective(module, batch, epoch, size=500)
+    loss, logits = method.objective(module, batch, epoch, num_train=500)
     torch.manual_seed(2)
     assert torch.equal(logits, module(batch.inputs))
     expected = cross_entropy(logits, batch.labels) + share * divergence(module, normal_divergence) / 500
