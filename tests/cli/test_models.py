@@ -170,7 +170,7 @@ def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
-    few = ["--set", "samples=3"] if METHODS[method].draws else []
+    few = ["--set", "samples=3"] if METHODS[method].is_stochastic else []
     file = tmp_path / "run" / "model.safetensors"
     words = ("train", flowers, "--out", tmp_path / "run", "--method", method, "--epochs", 3, *few)
     code, out, err = run(*words)
@@ -185,13 +185,13 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     code, out, _ = run("threshold", file, "--data", flowers, "--coverage", 0.5)
     assert code == 0
     code, _, err = run("export", file, "--program", tmp_path / "model.pt2")
-    assert code == int(METHODS[method].draws)
-    assert (tmp_path / "model.pt2").exists() is not METHODS[method].draws
-    assert ("draws at random" in err) is METHODS[method].draws
+    assert code == int(METHODS[method].is_stochastic)
+    assert (tmp_path / "model.pt2").exists() is not METHODS[method].is_stochastic
+    assert ("draws at random" in err) is METHODS[method].is_stochastic
 
 
 def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):
-    words = ("--method", "ensemble", "--set", "size=2", "--epochs", 2, "--patience", 2)
+    words = ("--method", "ensemble", "--set", "num_members=2", "--epochs", 2, "--patience", 2)
     code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
     assert code == 0
     assert [line.partition(" of ")[0] for line in out.splitlines()[1:]] == [
@@ -325,7 +325,7 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
     ("words", "reason"),
     [
         (("train", "imagenet", "--out", "x"), "there is no data set 'imagenet', nor a folder or file"),
-        (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of l2, "),
+        (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of softmax, "),
         (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
         (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),
         (("train", "digits", "--out", "x", "--device", "gpu0"), "device must be one of auto, cpu"),

@@ -49,5 +49,5 @@ def test_too_few_to_hold_any_out():
 
 def test_a_size_of_nothing_is_refused(tmp_path):
     (tmp_path / "photos").mkdir()
-    with pytest.raises(ValueError, match="size: height must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="size: height must be a whole number from 1 on, got 0"):
         open_pair(str(tmp_path / "photos"), None, 0, 0)

@@ -332,7 +332,7 @@ def test_from_path_takes_what_goes_with_each(photos, tmp_path):
     ("name", "options", "reason"),
     [
         ("photos", {"label": "x"}, r"label goes with a \.csv file, not with photos"),
-        ("a.csv", {"num_members": 5}, r"size and strict go with a folder of pictures, not with a\.csv"),
+        ("a.csv", {"size": 5}, r"size and strict go with a folder of pictures, not with a\.csv"),
         ("a.csv", {"strict": True}, "size and strict go with a folder"),
         ("d.npz", {"strict": True}, "size and strict go with a folder"),
         ("d.npz", {"label": "x"}, r"label goes with a \.csv file"),
