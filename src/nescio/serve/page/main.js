@@ -182,7 +182,7 @@ class Page {
     if (!this.source) return false;
     const { points } = this;
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      await this.flush_denormals();
+      await this.turnAtOnce();
       return false;
     }
     byId("angle").value = angle;
@@ -190,7 +190,7 @@ class Page {
     return points === this.points && points.has(angle);
   }
 
-  async flush_denormals() {
+  async turnAtOnce() {
     const { points } = this;
     await this.trouble.attempt(async () => {
       const answers = await this.opinions(ANGLES);

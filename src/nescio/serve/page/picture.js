@@ -53,7 +53,7 @@ function transpose(picture) {
   return result;
 }
 
-// Counter-clockwise about the centre, bilinear, black from outside: as nescio.evaluation.rotation.
+// Counter-clockwise about the centre, bilinear, black from outside: as nescio.metrics.rotation.
 export function turn(picture, degrees) {
   if (degrees === 0) return picture;
   const { channels, height, width } = picture;

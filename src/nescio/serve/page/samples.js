@@ -52,11 +52,11 @@ export class Samples {
     this.samples.forEach((sample, index) => {
       const opinion = this.opinions[index];
       const accepted = accepts(opinion, threshold);
-      const count = (counts[sample.group] ??= { is_vacuous: 0, all: 0 });
+      const count = (counts[sample.group] ??= { rejected: 0, all: 0 });
       count.all += 1;
-      count.is_vacuous += accepted ? 0 : 1;
+      count.rejected += accepted ? 0 : 1;
       sample.says.textContent = accepted ? opinion.best : "?";
-      sample.button.classList.toggle("is_vacuous", !accepted);
+      sample.button.classList.toggle("rejected", !accepted);
       label(sample, accepted ? `: the evidential model says ${opinion.best}` : ": rejected, it does not know");
     });
     const parts = Object.entries(counts).map(([group, { rejected, all }]) => `${rejected} of ${all} ${group}`);
