@@ -106,6 +106,15 @@ def test_a_method_that_draws_draws_the_same_in_every_call(images, labels):
     assert torch.equal(first, second)
 
 
+def test_fresh_draws_differ_from_call_to_call_and_come_again_with_the_seed(images):
+    model = model_of(Dropout(samples=2), dataclasses.replace(SPEC, dropout=0.5))
+    first, again = (probabilities_of(model, 3, fresh_draws=True) for _ in range(2))
+    calls = [first(images), first(images)]
+    assert not torch.equal(*calls)
+    assert torch.equal(calls[0], again(images))
+    assert torch.equal(calls[1], again(images))
+
+
 def test_the_gradient_is_that_of_finite_differences(images, labels):
     model = model_of(EDL())
     model.module.double()
@@ -202,7 +211,7 @@ def test_each_image_is_attacked_for_itself(images, labels):
         ({"labels": torch.tensor([0.0, 1.0])}, "labels must be whole numbers"),
         ({"epsilon": -0.1}, "epsilon must be a number from 0 on, got -0.1"),
         ({"epsilon": float("nan")}, "epsilon must be a number from 0 on"),
-        ({"steps": 0}, "steps must be a whole number of at least 1"),
+        ({"steps": 0}, "steps must be a whole number from 1 on"),
     ],
 )
 def test_bad_input(given, message):

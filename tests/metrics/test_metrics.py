@@ -8,6 +8,7 @@ from nescio import metrics
 PUBLIC = [
     "Detection",
     "EntropyCDF",
+    "Interval",
     "Reliability",
     "RiskCoverage",
     "ThresholdCurve",
@@ -25,6 +26,7 @@ PUBLIC = [
     "expected_calibration_error",
     "fgsm",
     "loss_gradient",
+    "mean_interval",
     "measures",
     "narrowest",
     "negative_log_likelihood",
@@ -35,6 +37,7 @@ PUBLIC = [
     "risk_coverage",
     "rotate",
     "summary",
+    "wilson_interval",
     "without_gradient",
 ]
 

@@ -23,6 +23,7 @@ from nescio.metrics.detection import (
     entropy_cdf,
     measures,
 )
+from nescio.metrics.intervals import Interval, mean_interval, wilson_interval
 from nescio.metrics.rotation import narrowest, rotate
 from nescio.metrics.selective import (
     RiskCoverage,
@@ -37,6 +38,7 @@ from nescio.metrics.summary import detection_summary, summary
 __all__ = [
     "Detection",
     "EntropyCDF",
+    "Interval",
     "Reliability",
     "RiskCoverage",
     "ThresholdCurve",
@@ -54,6 +56,7 @@ __all__ = [
     "expected_calibration_error",
     "fgsm",
     "loss_gradient",
+    "mean_interval",
     "measures",
     "narrowest",
     "negative_log_likelihood",
@@ -64,5 +67,6 @@ __all__ = [
     "risk_coverage",
     "rotate",
     "summary",
+    "wilson_interval",
     "without_gradient",
 ]

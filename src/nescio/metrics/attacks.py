@@ -46,17 +46,19 @@ class Attacked(Protocol):
         ...
 
 
-def probabilities_of(model: Attacked, seed: int = 0) -> Probabilities:
+def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) -> Probabilities:
     """A model's prediction as a function of images (N, C, H, W) in [0, 1], open to gradients.
 
-    seed: of the draws of a method that samples; they are the same in every call.
+    seed: of the draws of a method that samples. They are the same in every call or, with fresh_draws, new
+    ones: an attack of several steps can't fit itself to one draw then.
     """
     model.module.eval()
     like = next(model.module.parameters())
+    going_on = torch.Generator(like.device).manual_seed(seed)
 
     def probabilities(images: Tensor) -> Tensor:
         inputs = as_input(images.to(like.device) * WHITE, model.standardize).to(like.dtype)
-        generator = torch.Generator(like.device).manual_seed(seed)
+        generator = going_on if fresh_draws else torch.Generator(like.device).manual_seed(seed)
         return model.method.predict(model.module, inputs, generator).probabilities
 
     return probabilities

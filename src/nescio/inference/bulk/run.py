@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import os
 import shutil
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nescio._ray import start_ray
 from nescio.errors import DataError, InputError, MissingExtraError
 from nescio.inference.bulk.sources import open_source
 from nescio.inference.model import TrainedModel
@@ -150,13 +150,11 @@ def _here(plan: Plan, chunks: list[int]) -> Iterator[int]:
 
 
 def _on_ray(plan: Plan, chunks: list[int]) -> Iterator[int]:
-    import ray
-    import ray.data
-
     if not chunks:
         return
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+    import ray.data
+
+    start_ray()
     ray.data.DataContext.get_current().enable_progress_bars = False
     todo = ray.data.from_items([{"chunk": chunk} for chunk in chunks], override_num_blocks=len(chunks))
     cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
