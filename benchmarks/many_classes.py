@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from nescio.data import Dataset, rendered
+from nescio.data import Dataset, _rendered
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
 from nescio.metrics import detection_summary, summary
@@ -21,7 +21,7 @@ STRANGERS, LEAST, SETTINGS = 100, 4000, TrainingSettings(epochs=20, batch_size=1
 
 def drawn(num_classes: int, per_class: int, seed: int) -> tuple[Dataset, torch.Tensor]:
     """Characters of so many classes, and images of others that come after them."""
-    images, labels, characters = rendered.glyphs(num_classes + STRANGERS, per_class, seed)
+    images, labels, characters = _rendered.glyphs(num_classes + STRANGERS, per_class, seed)
     known = labels < num_classes
     name = f"glyphs-{num_classes}"
     return Dataset(images[known], labels[known], characters[:num_classes], name), images[~known]

@@ -4,7 +4,7 @@ import torch
 from PIL import ImageFont
 
 from nescio.data import Dataset, contact_sheet
-from nescio.data.contact import _printable
+from nescio.data._contact import _printable
 from nescio.errors import InputError
 
 

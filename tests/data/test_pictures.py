@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 from tests.data.made import huge_png, raw_png
 
-from nescio.data.pictures import Header, open_picture, read_header, read_picture
+from nescio.data._pictures import Header, open_picture, read_header, read_picture
 from nescio.errors import DataError
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.data.formats import idx_bytes
-from nescio.data.readers import read_cifar, read_idx, read_idx_pair
+from nescio.data._formats import idx_bytes
+from nescio.data._readers import read_cifar, read_idx, read_idx_pair
 from nescio.errors import DataError
 
 

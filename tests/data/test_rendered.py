@@ -15,7 +15,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from nescio.data.rendered import glyphs, letters, max_glyphs
+from nescio.data._rendered import glyphs, letters, max_glyphs
 from nescio.errors import InputError
 
 
@@ -206,7 +206,7 @@ def test_matplotlib_is_needed_only_when_drawing() -> None:
     script = """
 import sys
 sys.modules["matplotlib"] = None  # makes its import fail
-from nescio.data.rendered import glyphs, letters
+from nescio.data._rendered import glyphs, letters
 from nescio.errors import MissingExtraError
 for draw in (lambda: letters(1, 0), lambda: glyphs(2, 1, 0)):
     try:

@@ -7,7 +7,7 @@ from PIL import Image
 from tests.data.made import raw_png
 
 from nescio.data import Dataset, Table, from_csv, from_folder, from_npz, from_path
-from nescio.data.user_data import inputs_from_csv, inputs_from_npz
+from nescio.data._user_data import inputs_from_csv, inputs_from_npz
 from nescio.errors import DataError, InputError, NescioWarning
 
 

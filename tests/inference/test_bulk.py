@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from nescio.cli import app
-from nescio.data.pictures import read_picture
+from nescio.data._pictures import read_picture
 from nescio.data.preprocess import Standardize
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import DataError, InputError

@@ -104,7 +104,7 @@ def read_files(model: TrainedModel, files: list[Path]) -> tuple[list[str], Tenso
 
 def _read_rows(model: TrainedModel, file: Path) -> Tensor:
     """(N, ...) from a file of many inputs."""
-    from nescio.data.user_data import inputs_from_csv, inputs_from_npz
+    from nescio.data._user_data import inputs_from_csv, inputs_from_npz
 
     shape = model.input_shape
     if file.suffix.lower() == ".npz":
@@ -122,7 +122,7 @@ def _read_rows(model: TrainedModel, file: Path) -> Tensor:
 
 def _pictures(file: Path) -> list[Path]:
     """The file itself, or all pictures in a folder."""
-    from nescio.data.pictures import SUFFIXES
+    from nescio.data._pictures import SUFFIXES
 
     if not file.is_dir():
         return [file]
@@ -134,7 +134,7 @@ def _pictures(file: Path) -> list[Path]:
 
 def _read_pictures(model: TrainedModel, paths: list[Path], in_folder: bool) -> dict[Path, Tensor]:
     """uint8 (C, H, W) each, in the model's own size; in a folder, what is none is passed over."""
-    from nescio.data.pictures import read_picture
+    from nescio.data._pictures import read_picture
 
     if len(model.input_shape) != 3:
         raise InputError(f"this model takes rows of numbers, from .csv or .npz files, got {paths[0]}")

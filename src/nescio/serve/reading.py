@@ -13,8 +13,8 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nescio.data.pictures import TooManyPixelsError, read_header, read_picture
-from nescio.data.user_data import LARGEST_NUMBER
+from nescio.data._pictures import TooManyPixelsError, read_header, read_picture
+from nescio.data._user_data import LARGEST_NUMBER
 from nescio.errors import DataError
 from nescio.serve.errors import Refusal
 from nescio.serve.limits import Limits

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from nescio.data.user_data import LARGEST_NUMBER
+from nescio.data._user_data import LARGEST_NUMBER
 from nescio.serve.limits import Limits
 from nescio.serve.served import ServedModel
 

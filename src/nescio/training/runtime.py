@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nescio.data.store import cache_dir
+from nescio.data._store import cache_dir
 from nescio.errors import InputError
 
 if TYPE_CHECKING:

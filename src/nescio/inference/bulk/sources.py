@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data.pictures import SUFFIXES, read_picture
-from nescio.data.user_data import LABEL_COLUMNS, LARGEST_NUMBER, UNREADABLE_NPZ
+from nescio.data._pictures import SUFFIXES, read_picture
+from nescio.data._user_data import LABEL_COLUMNS, LARGEST_NUMBER, UNREADABLE_NPZ
 from nescio.errors import DataError
 
 Shape = tuple[int, ...]

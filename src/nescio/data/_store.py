@@ -14,9 +14,9 @@ from pathlib import Path
 import pooch
 from filelock import FileLock, Timeout
 
+from nescio.data._downloads import AbsentError, Folder, Source, first_line, placed_by_hand
+from nescio.data._progress import Report, reporting, say
 from nescio.data.catalog import Entry, File
-from nescio.data.progress import Report, reporting, say
-from nescio.data.sources import AbsentError, Folder, Source, first_line, placed_by_hand
 from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

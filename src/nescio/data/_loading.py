@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from nescio._checks import require_whole
-from nescio.data import rendered
+from nescio.data import _rendered
+from nescio.data._readers import read_cifar, read_idx_pair
+from nescio.data._store import fetch
 from nescio.data.catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from nescio.data.dataset import Dataset
-from nescio.data.readers import read_cifar, read_idx_pair
-from nescio.data.store import fetch
 from nescio.errors import DataError, InputError
 
 READERS = {"idx": read_idx_pair, "cifar": read_cifar}
@@ -88,12 +88,12 @@ def _drawing_seed(split: str, seed: int | None) -> int:
 
 
 def _letters(split: str, seed: int | None) -> Dataset:
-    images, labels = rendered.letters(LETTER_COUNTS[split], _drawing_seed(split, seed))
+    images, labels = _rendered.letters(LETTER_COUNTS[split], _drawing_seed(split, seed))
     return Dataset(images, labels, tuple("ABCDEFGHIJ"), "letters")
 
 
 def _glyphs(num_classes: int, split: str, seed: int | None) -> Dataset:
-    images, labels, characters = rendered.glyphs(
+    images, labels, characters = _rendered.glyphs(
         num_classes, GLYPHS_PER_CLASS[split], _drawing_seed(split, seed)
     )
     return Dataset(images, labels, characters, f"glyphs-{num_classes}")
