@@ -1,6 +1,6 @@
 """Fit the polynomials of the divergence and print them as a module.
 
-python tools/fit_divergence.py > src/nescio/core/coefficients.py
+python tools/fit_divergence.py > src/nescio/functional/_kernels/coefficients.py
 
 With V = (t + c) / (e + c) and s = min(e, t), t = 3/4, c = 5/4, the fitted functions are
 

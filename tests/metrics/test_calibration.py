@@ -187,5 +187,5 @@ def test_calibration_error_is_a_share_and_counts_are_whole(batch):
 @pytest.mark.parametrize("function", [ev.reliability, ev.expected_calibration_error])
 @pytest.mark.parametrize("bins", [0, -1, 1.5])
 def test_bins_must_be_a_whole_number(function, bins):
-    with pytest.raises(InputError, match=f"bins must be a whole number of at least 1, got {bins}"):
+    with pytest.raises(InputError, match=f"bins must be a whole number from 1 on, got {bins}"):
         function(THREE, labelled(0, 2, 1), bins=bins)

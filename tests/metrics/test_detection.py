@@ -218,5 +218,5 @@ def test_cdf_of_one_sure_sample_is_one_throughout():
 
 @pytest.mark.parametrize("points", [1, 0, 2.5])
 def test_cdf_needs_two_points(points):
-    with pytest.raises(InputError, match=f"points must be a whole number of at least 2, got {points}"):
+    with pytest.raises(InputError, match=f"points must be a whole number from 2 on, got {points}"):
         ev.entropy_cdf(predicted([[0.5, 0.5]]), points)

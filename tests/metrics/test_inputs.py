@@ -140,9 +140,3 @@ def test_scores_become_flat_float64():
 def test_bad_correctness_is_refused(correct):
     with pytest.raises(InputError, match=r"correct must be a bool tensor of shape \(2,\), got "):
         inputs.require_correct(correct, torch.tensor([0.1, 0.2]))
-
-
-@pytest.mark.parametrize("value", [1, 0, -3, 2.0, True, "5", None])
-def test_bad_whole_numbers_are_refused(value):
-    with pytest.raises(InputError, match=f"points must be a whole number of at least 2, got {value!r}"):
-        inputs.require_whole("points", value, least=2)

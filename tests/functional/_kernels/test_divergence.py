@@ -8,7 +8,7 @@ from nescio.functional._kernels import coefficients, divergence
 
 
 def test_the_coefficients_are_what_the_tool_fits(capsys):
-    runpy.run_path(str(Path(__file__).parents[2] / "tools/fit_divergence.py"), run_name="__main__")
+    runpy.run_path(str(Path(__file__).parents[3] / "tools/fit_divergence.py"), run_name="__main__")
     fitted: dict = {}
     exec(capsys.readouterr().out, fitted)
     assert tuple(fitted["FLOAT32"]) == tuple(coefficients.FLOAT32)

@@ -14,7 +14,7 @@ from nescio.opinions.opinion import Opinion
 
 def test_both_networks_are_trained_alike(outcome):
     ours, usual = (dict(measured.model.training) for measured in outcome.both)
-    assert (ours["method"]["name"], usual["method"]["name"]) == ("edl", "l2")
+    assert (ours["method"]["name"], usual["method"]["name"]) == ("edl", "softmax")
     for same in ("network", "settings", "data"):
         assert ours[same] == usual[same]
     assert ours["settings"] == outcome.settings.to_dict()

@@ -1,0 +1,23 @@
+import numpy as np
+import pytest
+
+from nescio import InputError
+from nescio._checks import require_number, require_whole
+
+
+@pytest.mark.parametrize("value", [1, 0, -3, 2.0, True, "5", None])
+def test_what_is_no_whole_number_from_two_on_is_refused(value):
+    with pytest.raises(InputError, match=f"points must be a whole number from 2 on, got {value!r}"):
+        require_whole("points", value, least=2)
+
+
+def test_a_whole_number_has_a_most_where_one_is_given():
+    require_whole("points", np.int64(7), least=2, most=7)
+    with pytest.raises(InputError, match="points must be a whole number from 2 to 7, got 8"):
+        require_whole("points", 8, least=2, most=7)
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", None])
+def test_what_is_no_number_from_zero_on_is_refused(value):
+    with pytest.raises(InputError, match=r"rate must be a number from 0 on, got "):
+        require_number("rate", value)
