@@ -449,7 +449,8 @@ def test_two_processes_do_what_one_does(tmp_path):
     """
     script = tmp_path / "train.py"
     script.write_text(TWO_PROCESSES)
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     alone, together, run = tmp_path / "1.pt", tmp_path / "2.pt", tmp_path / "run"
     subprocess.run([sys.executable, script, alone, "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
