@@ -53,6 +53,13 @@ def test_the_data_says_what_the_network_leaves_out(tmp_path):
     assert network_of('{"hidden": [5], "dropout": 0.2}', ROWS, EDL()) == MLPSpec(7, 2, (5,), 0.2)
 
 
+def test_what_is_given_makes_the_encoder_fit():
+    small = Dataset(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.arange(2), ("a", "b"), "small")
+    with pytest.raises(InputError, match="images of 8 x 8 are too small for LeNet with padding valid"):
+        network_of(None, small, EDL())
+    assert network_of('{"padding": "same"}', small, EDL()) == LeNetSpec(1, 8, 8, 2, padding="same")
+
+
 def test_the_method_says_what_it_needs_of_the_network():
     assert network_of(None, ROWS, Dropout()).dropout > 0
     assert network_of("lenet", IMAGES, Ensemble()).dropout == 0
@@ -62,12 +69,12 @@ def test_the_method_says_what_it_needs_of_the_network():
 @pytest.mark.parametrize(
     ("text", "data", "reason"),
     [
-        ("mlp", IMAGES, "network mlp does not go with images; its inputs go with lenet"),
-        ("lenet", ROWS, "network lenet does not go with rows; its inputs go with mlp"),
-        ("vgg", IMAGES, "--network must be lenet, mlp, JSON or a JSON file, got 'vgg'"),
-        ('{"kind": "vgg"}', IMAGES, "network kind must be one of lenet, mlp, got 'vgg'"),
-        ('{"kind": ["lenet"]}', IMAGES, "network kind must be one of lenet, mlp"),
-        ('{"depth": 3}', IMAGES, "network settings do not fit lenet"),
+        ("mlp", IMAGES, "the encoder mlp takes rows, got images of shape .* for these there are: lenet"),
+        ("lenet", ROWS, "the encoder lenet takes images, got rows of shape .* for these there are: mlp"),
+        ("vgg", IMAGES, "--network must be one of lenet, mlp, JSON or a JSON file, got 'vgg'"),
+        ('{"kind": "vgg"}', IMAGES, "encoder must be one of lenet, mlp, got 'vgg'"),
+        ('{"kind": ["lenet"]}', IMAGES, "encoder must be one of lenet, mlp"),
+        ('{"depth": 3}', IMAGES, "the encoder lenet has no setting 'depth'; it has in_channels"),
         ('{"filters": [8]}', IMAGES, "filters must be two whole numbers"),
         ('{"hidden": "big"}', IMAGES, "hidden must be a whole number from 1 on, got 'big'"),
         ('{"dropout": "0.5"}', IMAGES, "dropout must be 0 or more and below 1, got '0.5'"),

@@ -54,7 +54,7 @@ def test_there_and_back_through_json(method):
     [
         ({"name": "magic"}, "method must be one of softmax, .*edl, got 'magic'"),
         ({}, "method must be one of softmax, "),
-        ({"name": "l2", "depth": 3}, "settings do not fit the method softmax"),
+        ({"name": "l2", "depth": 3}, "the method softmax has no setting 'depth'; it has weight_decay"),
         ({"name": "edl", "evidence": "tanh"}, "evidence must be one of"),
         ({"name": "edl", "output_bias": float("nan")}, "output_bias must be a finite number"),
         ({"name": "l2", "weight_decay": -1.0}, "weight_decay must be a number from 0 on, got -1.0"),

@@ -11,25 +11,24 @@ from nescio.errors import InputError
 
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table
-    from nescio.encoders import LeNetSpec, MLPSpec
+    from nescio.encoders import EncoderSpec
     from nescio.methods import Method
 
 
 def method_of(name: str, settings: list[str]) -> Method:
     """The method of this name, with settings written as name=value."""
-    from nescio.methods import FORMER_NAMES, METHODS, make_method
+    from nescio.methods import METHODS, make_method
 
-    name = FORMER_NAMES.get(name, name)
-    if name not in METHODS:
-        return make_method(name)  # which says what there is
-    defaults = {field.name: field.default for field in dataclasses.fields(METHODS[name]) if field.init}
+    chosen = METHODS.get(name)
+    fields = dataclasses.fields(chosen)  # type: ignore[arg-type]
+    defaults = {field.name: field.default for field in fields if field.init}
     given: dict[str, Any] = {}
     for text in settings:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"--set takes name=value, got {text!r}")
         if key not in defaults:
-            raise InputError(f"--set: {name} has no setting {key!r}; it has {', '.join(defaults)}")
+            raise InputError(f"--set: {chosen.name} has no setting {key!r}; it has {', '.join(defaults)}")
         if key in given:
             raise InputError(f"--set {key} is given twice")
         given[key] = value if isinstance(defaults[key], str) else _plain_value(key, value)
@@ -45,30 +44,33 @@ def _plain_value(key: str, text: str) -> Any:
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 
-def network_of(text: str | None, data: Dataset | Table, method: Method) -> LeNetSpec | MLPSpec:
-    """A kind of network, or its fields as JSON in the text or in a file.
+def network_of(text: str | None, data: Dataset | Table, method: Method) -> EncoderSpec:
+    """The encoder that --network names: any that takes such inputs, or its fields as JSON or a JSON file.
 
     What is left out is as the data and the method need it.
     """
-    from nescio.encoders import spec_from_dict, spec_to_dict
-    from nescio.encoders.specs import SPECS
-    from nescio.inference.model import default_network
+    from nescio.encoders import ENCODERS, make_encoder
+    from nescio.inference.model import raw_inputs
 
-    usual = spec_to_dict(method.default_encoder(default_network(data)))
-    given = {"kind": text} if text in (None, *SPECS) else _fields(str(text))
-    kind = str(given.get("kind") or usual["kind"])
-    if kind in SPECS and kind != usual["kind"]:
-        raise InputError(f"network {kind} does not go with {data.name}; its inputs go with {usual['kind']}")
-    return spec_from_dict({**usual, **given, "kind": kind})
+    given: dict[str, Any] = {}
+    kind = text
+    if text is not None and text not in ENCODERS:
+        given = _fields(text)
+        kind = given.pop("kind", None)
+    input_shape = tuple(raw_inputs(data).shape[1:])
+    spec = make_encoder(kind, input_shape, len(data.classes), **given)
+    # The method may change what the user has left open, and nothing else.
+    return dataclasses.replace(method.default_encoder(spec), **given)  # type: ignore[type-var]
 
 
 def _fields(text: str) -> dict[str, Any]:
     """From JSON, or a file of it."""
-    from nescio.encoders.specs import SPECS
+    from nescio.encoders import ENCODERS
 
     if not text.lstrip().startswith("{"):
         if not Path(text).is_file():
-            raise InputError(f"--network must be {', '.join(SPECS)}, JSON or a JSON file, got {text!r}")
+            known = ", ".join(ENCODERS)
+            raise InputError(f"--network must be one of {known}, JSON or a JSON file, got {text!r}")
         text = Path(text).read_text(encoding="utf-8", errors="replace")
     try:
         fields = json.loads(text)

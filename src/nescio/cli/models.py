@@ -26,15 +26,22 @@ DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the file
 
 
 class Command(TyperCommand):
-    """A command whose help says which methods there are: it alone waits for torch to learn them."""
+    """A command whose help says which methods and encoders there are: it alone waits for torch."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The usual help, the methods filled in."""
+        """The usual help, the methods and encoders filled in."""
         for option in self.params:
             if option.name == "method":
                 from nescio.methods import METHODS
 
                 option.help = f"One of {', '.join(METHODS)}."  # type: ignore[attr-defined]
+            if option.name == "network":
+                from nescio.encoders import ENCODERS
+
+                option.help = (  # type: ignore[attr-defined]
+                    f"One of {', '.join(ENCODERS)}, or its fields as JSON or a JSON file. "
+                    "Default: what fits the data."
+                )
         super().format_help(ctx, formatter)
 
 
@@ -48,7 +55,7 @@ def train(
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(help="lenet, mlp, or their fields as JSON or a JSON file. Default: what fits the data."),
+        typer.Option("--network", "--encoder", help="Default: what fits the data."),
     ] = None,
     epochs: int = 15,
     batch_size: int = 256,

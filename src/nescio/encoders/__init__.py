@@ -1,5 +1,44 @@
-"""Networks: the paper's LeNets and a multi-layer perceptron."""
+"""Encoders: what turns an input into features, with a head on top. A new one is a file and a line here."""
 
-from nescio.encoders.specs import Layers, LeNetSpec, MLPSpec, NetworkSpec, spec_from_dict, spec_to_dict
+from nescio.encoders.base import (
+    Ability,
+    EncoderSpec,
+    InputKind,
+    Layers,
+    SequentialEncoder,
+    features_of,
+    input_kind,
+    require_features,
+)
+from nescio.encoders.lenet import LeNetSpec
+from nescio.encoders.mlp import MLPSpec
+from nescio.encoders.registry import (
+    ENCODERS,
+    encoders_for,
+    make_encoder,
+    register_encoder,
+    spec_from_dict,
+    spec_to_dict,
+)
 
-__all__ = ["Layers", "LeNetSpec", "MLPSpec", "NetworkSpec", "spec_from_dict", "spec_to_dict"]
+for _spec in (LeNetSpec, MLPSpec):
+    register_encoder(_spec)
+
+__all__ = [
+    "ENCODERS",
+    "Ability",
+    "EncoderSpec",
+    "InputKind",
+    "Layers",
+    "LeNetSpec",
+    "MLPSpec",
+    "SequentialEncoder",
+    "encoders_for",
+    "features_of",
+    "input_kind",
+    "make_encoder",
+    "register_encoder",
+    "require_features",
+    "spec_from_dict",
+    "spec_to_dict",
+]

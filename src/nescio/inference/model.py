@@ -16,7 +16,7 @@ from nescio._checks import require_whole
 from nescio._files import digest, read_tensors, write_atomically, write_tensors
 from nescio.data import Dataset, Table
 from nescio.data.preprocess import Standardize
-from nescio.encoders import LeNetSpec, MLPSpec, spec_from_dict, spec_to_dict
+from nescio.encoders import EncoderSpec, make_encoder, spec_from_dict, spec_to_dict
 from nescio.errors import DataError, InputError, MissingExtraError, ModelFileError, NescioError
 from nescio.methods import EDL, METHODS, Method, make_method, method_from_dict, method_to_dict
 from nescio.opinions.categorical import Categorical, Prediction
@@ -43,7 +43,7 @@ class TrainedModel:
     classes: tuple[str, ...]
     standardize: Standardize
     input_shape: tuple[int, ...]
-    network: LeNetSpec | MLPSpec | None = None
+    network: EncoderSpec | None = None
     rule: AbstentionRule | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class TrainedModel:
         cls,
         data: Dataset | Table,
         method: Method | str | None = None,
-        network: LeNetSpec | MLPSpec | nn.Module | None = None,
+        network: EncoderSpec | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
         held_out: Dataset | Table | None = None,
@@ -231,7 +231,7 @@ class TrainedModel:
 
     def _exported(self) -> torch.export.ExportedProgram:
         if self.method.is_stochastic:
-            exportable = [name for name in METHODS if not METHODS[name].is_stochastic]
+            exportable = [name for name in METHODS if not METHODS.get(name).is_stochastic]
             raise InputError(
                 f"{self.method.name} draws at random in every prediction, which an exported program can't; "
                 f"these can be exported: {', '.join(exportable)}"
@@ -295,17 +295,12 @@ def digest_of(data: Dataset | Table) -> str:
     return digest({"inputs": raw_inputs(data), "labels": data.labels})
 
 
-def default_network(data: Dataset | Table) -> LeNetSpec | MLPSpec:
+def default_network(data: Dataset | Table) -> EncoderSpec:
     """The paper's LeNet for images, a perceptron for rows of numbers."""
-    if isinstance(data, Table):
-        return MLPSpec(data.features.shape[1], len(data.classes))
-    _, channels, height, width = data.images.shape
-    return LeNetSpec(channels, height, width, len(data.classes))
+    return make_encoder(None, tuple(raw_inputs(data).shape[1:]), len(data.classes))
 
 
-def require_network(
-    module: nn.Module, spec: LeNetSpec | MLPSpec | None, example: Tensor, num_classes: int
-) -> None:
+def require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
     """A network that takes inputs like the example (1, ...) and gives logits for so many classes."""
     if spec is not None and spec.input_shape != tuple(example.shape[1:]):
         raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from nescio.data.preprocess import Standardize
-from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.encoders import EncoderSpec, make_encoder
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel, require_network
 from nescio.methods import EDL
@@ -55,7 +55,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        network: nn.Module | LeNetSpec | MLPSpec | None = None,
+        network: nn.Module | EncoderSpec | None = None,
         *,
         risk: str = "squared_error",
         evidence: str = "exp",
@@ -202,16 +202,12 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         names = tuple(str(one) for one in self.classes_)
         self.model_ = TrainedModel(module, method, names, standardize, tuple(inputs.shape[1:]), spec)
 
-    def _new_module(self, method: EDL, inputs: Tensor) -> tuple[nn.Module, LeNetSpec | MLPSpec | None]:
+    def _new_module(self, method: EDL, inputs: Tensor) -> tuple[nn.Module, EncoderSpec | None]:
         if isinstance(self.network, nn.Module):
             return copy.deepcopy(self.network), None
-        if self.network is not None:
-            spec = self.network
-        elif inputs.ndim == 2:
-            spec = MLPSpec(inputs.shape[1], len(self.classes_))
-        else:
-            _, channels, height, width = inputs.shape
-            spec = LeNetSpec(channels, height, width, len(self.classes_))
+        spec = self.network
+        if spec is None:
+            spec = make_encoder(None, tuple(inputs.shape[1:]), len(self.classes_))
         return method.build(spec), spec
 
     def _settings(self, count: int, schedule: str = "cosine") -> TrainingSettings:

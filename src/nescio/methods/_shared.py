@@ -24,10 +24,13 @@ def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def mean_of_softmax(passes: Iterable[Tensor]) -> Categorical:
     """The mean probabilities of several passes' logits (N, K), one at a time in memory."""
-    total, count = torch.zeros(()), 0
+    total: Tensor | None = None
+    count = 0
     for logits in passes:
         probabilities = as_computed(logits).softmax(-1)
-        total, count = (probabilities if count == 0 else total + probabilities), count + 1
+        total = probabilities if total is None else total + probabilities
+        count += 1
+    assert total is not None  # every method has at least one pass
     return Categorical(total / count)
 
 
@@ -35,7 +38,10 @@ def weight_penalty(module: nn.Module, decay: float) -> Tensor | float:
     """decay / 2 times the squared weights of the dense layers."""
     if not decay:
         return 0.0
-    squares = [layer.weight.square().sum() for layer in module.modules() if isinstance(layer, nn.Linear)]
+    squares = []
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            squares.append(layer.weight.square().sum())
     if not squares:
         raise InputError("weight_decay is for dense layers, and the network has none; set it to 0")
     return 0.5 * decay * torch.stack(squares).sum()

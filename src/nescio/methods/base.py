@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, ClassVar, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from nescio.encoders import NetworkSpec
+from nescio._registry import require_defined
+from nescio.encoders import Ability, EncoderSpec, Layers, require_features
+from nescio.encoders.base import TORCH_LAYERS
+from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
+
+_REQUIRED = {
+    "name": "as users and files give it",
+    "about": "one line for people",
+    "objective": "the loss of a batch",
+}
+_ASKED_FOR = {
+    Ability.DROPOUT: "dropout that can be set",
+    Ability.LAYERS: "layers that can be replaced",
+    Ability.FEATURES: "features below its head",
+}
 
 
 class Batch(NamedTuple):
-    """Inputs (N, C, ...) as the network takes them, labels (N,), a weight for each sample (N,) or None.
+    """What a loss is computed on.
 
-    input_range: from the least to the greatest training input along axis 1, (C,), as the network takes it.
+    Args:
+        inputs: (N, C, ...) as the network takes them.
+        labels: (N,), whole numbers from 0 on.
+        weights: A weight for each sample (N,), or None for equal ones.
+        input_range: From the least to the greatest training input along axis 1, (C,), as the network takes
+            it; None where it is not known.
     """
 
     inputs: Tensor
@@ -24,17 +44,71 @@ class Batch(NamedTuple):
     input_range: Tensor | None = None
 
 
-class Method(Protocol):
-    """A frozen dataclass of settings with these functions; those with a body are what most methods do.
+class FeatureBatch(NamedTuple):
+    """What a second stage is fitted on.
 
-    about: one line for people. paper: where it comes from. is_stochastic: whether a prediction draws at
-    random.
+    Args:
+        features: (N, F) of the trained network.
+        labels: (N,), whole numbers from 0 on.
+        weights: A weight for each sample (N,), or None for equal ones.
+    """
+
+    features: Tensor
+    labels: Tensor
+    weights: Tensor | None = None
+
+
+class Method(ABC):
+    """A way to train a classifier and to read its outputs: a frozen dataclass of settings.
+
+    A new one extends this class and defines `name`, `about` and `objective`; everything else is what most
+    methods do, and is overridden where a method differs. What is missing is refused when the class is
+    defined; a base class for several methods says `class Base(Method, abstract=True)`. Registered by
+    `register_method` or by an entry point of the group `nescio.methods` it can be trained, saved, loaded and
+    served by its name.
+
+    Attributes:
+        name: As users give it and model files hold it.
+        about: One line for people.
+        paper: Where it comes from.
+        is_stochastic: Whether a prediction draws at random.
+        requires: What an encoder must be able to do.
+        has_second_stage: Whether something is fitted on features after the training.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from nescio.methods import Batch, Method
+        >>> @dataclass(frozen=True)
+        ... class Hinge(Method):
+        ...     name = "hinge"
+        ...     about = "the margin between the true class and the others"
+        ...
+        ...     def objective(self, module, batch, epoch, num_train):
+        ...         logits = module(batch.inputs)
+        ...         return nn.functional.multi_margin_loss(logits, batch.labels), logits
+        >>> Hinge().interpret(torch.zeros(1, 4)).probabilities
+        tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
-    paper: ClassVar[str]
+    paper: ClassVar[str] = ""
     is_stochastic: ClassVar[bool] = False
+    requires: ClassVar[frozenset[Ability]] = frozenset()
+    has_second_stage: ClassVar[bool] = False
+
+    def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if abstract:
+            return
+        require_defined(cls, Method, _REQUIRED)
+        if cls.has_second_stage != (cls.fit_second_stage is not Method.fit_second_stage):
+            raise InputError(
+                f"{cls.__name__}: has_second_stage = True and fit_second_stage go together; "
+                "define both, or neither"
+            )
+        if cls.has_second_stage and Ability.FEATURES not in cls.requires:
+            raise InputError(f"{cls.__name__}: a second stage needs Ability.FEATURES among `requires`")
 
     @property
     def passes(self) -> int:
@@ -46,48 +120,131 @@ class Method(Protocol):
         """Networks that are trained, one after the other."""
         return 1
 
-    def default_encoder(self, network: Any) -> Any:
-        """The network spec as this method likes it, where the user has chosen none."""
-        return network
+    def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
+        """The encoder as this method likes it, where the user has chosen none.
 
-    def build(self, network: NetworkSpec) -> nn.Module:
-        """A new network for this method."""
-        return network.build()
+        Args:
+            encoder: The default for the data.
+        """
+        return encoder
+
+    def layers(self) -> Layers:
+        """What networks are built from; a method with layers of its own requires `Ability.LAYERS`."""
+        return TORCH_LAYERS
+
+    def build(self, encoder: EncoderSpec) -> nn.Module:
+        """A new network for this method.
+
+        Args:
+            encoder: What to build.
+
+        Returns:
+            A network from inputs (N, ...) to logits (N, K).
+
+        Raises:
+            InputError: If the encoder lacks an ability that this method requires.
+        """
+        for ability in Ability:
+            if ability in self.requires and ability not in encoder.abilities:
+                raise InputError(
+                    f"the method {self.name} needs an encoder with {_ASKED_FOR[ability]}, and "
+                    f"{encoder.kind} has none; choose another encoder or another method"
+                )
+        return encoder.build(self.layers())
 
     def check_module(self, module: nn.Module) -> nn.Module:
-        """A network of the user's own, refused where this method can't train it."""
+        """A network of the user's own, made ready for this method.
+
+        Args:
+            module: From inputs (N, ...) to logits (N, K).
+
+        Returns:
+            The network to train.
+
+        Raises:
+            InputError: If this method can't train it.
+        """
+        if Ability.FEATURES in self.requires:
+            require_features(module)
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:
-        """The parts of a built network that are trained one after the other, each with its own optimiser."""
+        """The parts of a built network that are trained one after the other, each with its own optimiser.
+
+        Args:
+            module: What `build` or `check_module` gave.
+        """
         return [module]
 
+    @abstractmethod
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """The loss of a batch (), and the logits (N, K) it came from; module is one of the members.
+        """What is minimised.
 
-        epoch: how far the training is, fractions included; num_train: size of the whole training set.
         In evaluation mode it is the loss of held-out samples: nothing is drawn, no gradient is needed.
+
+        Args:
+            module: One of the members.
+            batch: Of N samples.
+            epoch: How far the training is, fractions included.
+            num_train: Size of the whole training set.
+
+        Returns:
+            The loss of the batch (), and the logits (N, K) that it came from.
         """
-        ...
+
+    def fit_second_stage(self, module: nn.Module, batches: Iterable[FeatureBatch]) -> None:
+        """Fit what this method needs beside the trained weights, and keep it in buffers of the module.
+
+        Buffers are part of the module's state, and so of the model file: `build` (and `check_module`) must
+        make them, with the shapes that they will have.
+
+        Args:
+            module: The trained network, in evaluation mode; no gradient is kept.
+            batches: Features of all training samples, in batches; may be gone through several times.
+        """
+        raise InputError(f"the method {self.name} has no second stage")
 
     def interpret(self, logits: Tensor) -> Prediction:
-        """What logits (N, K) of one forward pass say: softmax."""
+        """What the logits of one forward pass say.
+
+        Args:
+            logits: (N, K).
+
+        Returns:
+            The prediction; softmax unless a method knows better.
+        """
         return Categorical.from_logits(logits)
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
-        """The prediction for inputs (N, ...); the module is in evaluation mode."""
+        """The prediction for some inputs.
+
+        Args:
+            module: In evaluation mode.
+            inputs: (N, ...) as the network takes them.
+            generator: What a stochastic method draws from, and nothing else.
+
+        Returns:
+            The prediction for each.
+        """
         return self.interpret(module(inputs))
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:
-    """The mean of (N,), weighted by (N,) where there are weights."""
+    """The mean of losses, weighted where there are weights.
+
+    Args:
+        losses: (N,).
+        weights: (N,), or None.
+
+    Returns:
+        The mean ().
+
+    Example:
+        >>> mean_loss(torch.tensor([1.0, 4.0]), torch.tensor([2.0, 1.0]))
+        tensor(2.)
+    """
     if weights is None:
         return losses.mean()
     return (losses * weights).sum() / weights.sum().clamp_min(torch.finfo(losses.dtype).tiny)
-
-
-def method_to_dict(method: Method) -> dict[str, Any]:
-    """Name and settings as plain data, for a model file."""
-    return {"name": method.name, **dataclasses.asdict(method)}  # type: ignore[call-overload]

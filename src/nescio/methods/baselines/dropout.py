@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from nescio._checks import require_number, require_whole
-from nescio.encoders import NetworkSpec
+from nescio.encoders import Ability, EncoderSpec
 from nescio.errors import InputError
 from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
 from nescio.methods.base import Batch, Method
@@ -22,15 +22,28 @@ USUAL_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Dropout(Method):
-    """samples: passes that are averaged; weight_decay: as Softmax.
+    """Monte Carlo dropout: the mean of softmax over passes with units switched off by chance.
 
-    The share switched off is the network's own.
+    The share that is switched off is the encoder's own; 0.5 where nobody has chosen one.
+
+    Args:
+        samples: Passes that are averaged for a prediction.
+        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+
+    Raises:
+        InputError: If a setting does not fit.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> Dropout().default_encoder(MLPSpec(4, 3)).dropout
+        0.5
     """
 
     name: ClassVar[str] = "dropout"
     about: ClassVar[str] = "Monte Carlo dropout: the mean of many passes with units switched off by chance"
     paper: ClassVar[str] = "Gal & Ghahramani 2016, Dropout as a Bayesian Approximation"
     is_stochastic: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT})
     samples: int = 50
     weight_decay: float = 0.0
 
@@ -40,16 +53,19 @@ class Dropout(Method):
 
     @property
     def passes(self) -> int:
-        """One a sample; layers before the first dropout are computed once."""
+        """One for each sample; layers before the first dropout are computed once."""
         return self.samples
 
-    def default_encoder(self, network: Any) -> Any:
+    def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
         """With dropout."""
-        return replace(network, dropout=network.dropout or USUAL_SHARE)
+        # An encoder that can't have dropout is left alone here and refused, with the reason, by `build`.
+        if Ability.DROPOUT in encoder.abilities and not getattr(encoder, "dropout", 0.0):
+            return encoder.with_dropout(USUAL_SHARE)
+        return encoder
 
-    def build(self, network: NetworkSpec) -> nn.Module:
+    def build(self, encoder: EncoderSpec) -> nn.Module:
         """The network, which must have dropout."""
-        return self.check_module(network.build())
+        return self.check_module(super().build(encoder))
 
     def check_module(self, module: nn.Module) -> nn.Module:
         """A network with dropout."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import torch
@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from nescio._checks import as_computed, require_number, require_whole
 from nescio.data.preprocess import input_range_of
-from nescio.encoders import NetworkSpec
+from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.methods._shared import softmax_loss, weight_penalty
 from nescio.methods.base import Batch, Method
@@ -20,9 +20,23 @@ from nescio.methods.base import Batch, Method
 
 @dataclass(frozen=True)
 class Ensemble(Method):
-    """num_members: how many networks; weight_decay: as Softmax.
+    """Deep Ensemble: the mean of softmax over networks with weights and data orders of their own.
 
-    epsilon: the adversarial step as a part of the inputs' range, 0 for none.
+    Each is trained on its inputs x and on x + epsilon * range * sign(d loss / d x), the fast gradient sign.
+
+    Args:
+        num_members: How many networks.
+        epsilon: The adversarial step as a part of the inputs' range, from 0 (none) to below 1.
+        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+
+    Raises:
+        InputError: If a setting does not fit.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> method = Ensemble(num_members=3)
+        >>> len(method.members(method.build(MLPSpec(4, 3))))
+        3
     """
 
     name: ClassVar[str] = "ensemble"
@@ -47,40 +61,43 @@ class Ensemble(Method):
 
     @property
     def passes(self) -> int:
-        """One a member."""
+        """One for each member."""
         return self.num_members
 
     @property
     def trainings(self) -> int:
-        """One a member."""
+        """One for each member."""
         return self.num_members
 
-    def default_encoder(self, network: Any) -> Any:
+    def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
         """Without dropout."""
-        return replace(network, dropout=0.0)
+        return encoder.without_dropout()
 
-    def build(self, network: NetworkSpec) -> nn.Module:
+    def build(self, encoder: EncoderSpec) -> nn.Module:
         """The members, each with weights of its own."""
-        return MeanOfMembers(network.build() for _ in range(self.num_members))
+        networks = []
+        for _ in range(self.num_members):
+            networks.append(super().build(encoder))
+        return _MeanOfMembers(networks)
 
     def check_module(self, module: nn.Module) -> nn.Module:
         """None: its members must start from weights of their own."""
-        if not isinstance(module, MeanOfMembers):
+        if not isinstance(module, _MeanOfMembers):
             raise InputError("the method ensemble builds its members itself; give a network spec")
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:
         """Each is trained as a network of its own."""
-        return list(cast(MeanOfMembers, module).networks)
+        return list(cast(_MeanOfMembers, module).networks)
 
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
         """The mean of the cross-entropies of the inputs and of their adversarial neighbours."""
-        if not (self.epsilon and module.training):
-            loss, logits = softmax_loss(module, batch)
-        else:
+        if self.epsilon and module.training:
             loss, logits = self._adversarial(module, batch)
+        else:
+            loss, logits = softmax_loss(module, batch)
         return loss + weight_penalty(module, self.weight_decay), logits
 
     def _adversarial(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -94,8 +111,12 @@ class Ensemble(Method):
 
     def _attacked(self, batch: Batch, slope: Tensor) -> Tensor:
         """A step of epsilon times the range up the loss (N, C, ...): fast gradient sign."""
-        input_range = input_range_of(batch.inputs) if batch.input_range is None else batch.input_range
-        return batch.inputs + slope.sign() * (self.epsilon * input_range).view(1, -1, *[1] * (slope.ndim - 2))
+        input_range = batch.input_range
+        if input_range is None:
+            input_range = input_range_of(batch.inputs)
+        axes_after_channels = [1] * (slope.ndim - 2)
+        step = (self.epsilon * input_range).view(1, -1, *axes_after_channels)
+        return batch.inputs + slope.sign() * step
 
 
 class _Differentiated(torch.autograd.Function):
@@ -112,10 +133,10 @@ class _Differentiated(torch.autograd.Function):
         return None, None, *(gradient * slope for slope in ctx.slopes)
 
 
-class MeanOfMembers(nn.Module):
+class _MeanOfMembers(nn.Module):
     """Networks side by side; their output is the logarithm of their mean probabilities."""
 
-    def __init__(self, networks: Any) -> None:
+    def __init__(self, networks: list[nn.Module]) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
 

@@ -6,20 +6,30 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from torch import nn
-
 from nescio._checks import require_whole
-from nescio.encoders import Layers, NetworkSpec
+from nescio.encoders import Layers
 from nescio.methods.baselines._flows import flow_convolution, flow_linear
-from nescio.methods.baselines.gaussian import FFGU
+from nescio.methods.baselines.ffgu import FFGU
 
 
 @dataclass(frozen=True)
 class MNFG(FFGU):
-    """samples, warm_up_epochs, initial_sigma: as FFGU.
+    """As FFGU, with mean weights that are multiplied by z, which a normalizing flow draws.
 
-    flow_length, flow_hidden: steps of each flow and hidden units of a step; a length of 0 gives FFGU.
-    auxiliary_hidden: hidden units of the flow r that bounds the divergence; None: as many as flow_hidden.
+    Args:
+        samples: Draws of the weights for a prediction.
+        warm_up_epochs: Over how many epochs the divergence grows to its full weight; 0 for none.
+        initial_sigma: Of every weight before training, above 0 and at most 1.
+        flow_length: Steps of each flow; 0 gives FFGU.
+        flow_hidden: Hidden units of a step.
+        auxiliary_hidden: Hidden units of the flow r that bounds the divergence; None: as many as flow_hidden.
+
+    Raises:
+        InputError: If a setting does not fit.
+
+    Example:
+        >>> MNFG(flow_length=3).flow_hidden
+        50
     """
 
     name: ClassVar[str] = "mnfg"
@@ -36,12 +46,15 @@ class MNFG(FFGU):
         if self.auxiliary_hidden is not None:
             require_whole("auxiliary_hidden", self.auxiliary_hidden)
 
-    def build(self, network: NetworkSpec) -> nn.Module:
-        """The network with a flow on every layer."""
+    def layers(self) -> Layers:
+        """Layers with a flow on each."""
         settings: dict[str, Any] = {
             "sigma": self.initial_sigma,
             "hidden": self.flow_hidden,
             "auxiliary_hidden": self.auxiliary_hidden,
             "length": self.flow_length,
         }
-        return network.build(Layers(partial(flow_convolution, **settings), partial(flow_linear, **settings)))
+        return Layers(
+            convolution=partial(flow_convolution, **settings),
+            linear=partial(flow_linear, **settings),
+        )

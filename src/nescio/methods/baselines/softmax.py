@@ -14,7 +14,19 @@ from nescio.methods.base import Batch, Method
 
 @dataclass(frozen=True)
 class Softmax(Method):
-    """weight_decay: this times half the squared weights of the dense layers is added to the mean loss."""
+    """The usual classifier: cross-entropy, and softmax of one pass.
+
+    Args:
+        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+
+    Raises:
+        InputError: If weight_decay is no number from 0 on.
+
+    Example:
+        >>> import torch
+        >>> Softmax().interpret(torch.zeros(1, 2)).probabilities
+        tensor([[0.5000, 0.5000]])
+    """
 
     name: ClassVar[str] = "softmax"
     about: ClassVar[str] = "softmax, the usual classifier; weight_decay above 0 holds its weights small"

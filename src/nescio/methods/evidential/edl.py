@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import init
 
 from nescio._checks import require_number
-from nescio.encoders import NetworkSpec
+from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.losses import EvidentialLoss
 from nescio.methods._shared import weight_penalty
@@ -44,9 +44,9 @@ class EDL(Method):
             raise InputError(f"output_bias must be a finite number, got {self.output_bias!r}")
         self.loss_for(2)  # bad settings show here, not in the middle of a training
 
-    def build(self, network: NetworkSpec) -> nn.Module:
+    def build(self, encoder: EncoderSpec) -> nn.Module:
         """The network as it is: its outputs are read as evidence."""
-        module = network.build()
+        module = super().build(encoder)
         if self.output_bias:
             init.constant_(
                 [layer for layer in module.modules() if isinstance(layer, nn.Linear)][-1].bias,

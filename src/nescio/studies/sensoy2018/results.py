@@ -143,7 +143,7 @@ def _is_default(name: str, value: Any, settings: Mapping[str, Any]) -> bool:
     from nescio.methods import METHODS, make_method, method_to_dict
 
     method = settings.get("name")
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         return False
     return bool(plain(method_to_dict(make_method(method))).get(name) == value)
 

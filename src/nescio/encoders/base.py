@@ -1,0 +1,276 @@
+"""What an encoder is: a spec, which is plain data and can build, and the network that it builds.
+
+The network turns inputs into features and has a head on top that turns features into logits. A method may
+need abilities of an encoder; each spec declares which it has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+from torch import Tensor, nn
+
+from nescio._registry import require_defined, with_settings
+from nescio.errors import InputError
+
+
+class InputKind(Enum):
+    """What one input is: an image (channels, height, width) or a row of numbers (features,)."""
+
+    IMAGES = "images"
+    ROWS = "rows"
+
+
+class Ability(Enum):
+    """What methods may ask of an encoder.
+
+    DROPOUT: its spec has a field `dropout`, the share of units that are switched off by chance in training.
+    LAYERS: it can be built from other layers than torch's own; `build` takes `layers`.
+    FEATURES: its network has `features(inputs)` (N, F) and `head`, and its spec knows `num_features`.
+    """
+
+    DROPOUT = "dropout"
+    LAYERS = "layers"
+    FEATURES = "features"
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a network is built from.
+
+    Args:
+        convolution: Called with channels in, channels out, kernel size and `padding=`.
+        linear: Called with features in and features out.
+    """
+
+    convolution: Callable[..., nn.Module] = nn.Conv2d
+    linear: Callable[..., nn.Module] = nn.Linear
+
+
+TORCH_LAYERS = Layers()
+
+Spec = TypeVar("Spec", bound="EncoderSpec")
+
+_NUM_AXES = {3: InputKind.IMAGES, 1: InputKind.ROWS}
+_REQUIRED = {
+    "kind": "its name, as users and files give it",
+    "about": "one line for people",
+    "inputs": "an InputKind",
+    "abilities": "a frozenset of Ability",
+    "input_shape": "the shape of one input",
+    "fields_for": "the fields that the data decide",
+    "build": "a new network",
+}
+
+
+class EncoderSpec(ABC):
+    """An encoder as plain data: a frozen dataclass of settings that can build the network.
+
+    A new one is a class with what is listed here, registered by `register_encoder` or by an entry point of
+    the group `nescio.encoders`. What is missing is refused when the class is defined; a base class for
+    several encoders says `class Base(EncoderSpec, abstract=True)`.
+
+    Attributes:
+        kind: Its name, as users give it and model files hold it.
+        about: One line for people.
+        inputs: What it takes.
+        abilities: What methods may ask of it.
+        num_classes: K, a field of every spec.
+    """
+
+    kind: ClassVar[str]
+    about: ClassVar[str]
+    inputs: ClassVar[InputKind]
+    abilities: ClassVar[frozenset[Ability]]
+    num_classes: int
+
+    def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not abstract:
+            require_defined(cls, EncoderSpec, _REQUIRED)
+
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """The shape of one input, without the batch axis."""
+
+    @classmethod
+    @abstractmethod
+    def fields_for(cls, input_shape: Sequence[int], num_classes: int) -> dict[str, Any]:
+        """The fields that the data decide, for inputs of this shape and so many classes."""
+
+    @abstractmethod
+    def build(self, layers: Layers = TORCH_LAYERS) -> nn.Module:
+        """A new network from inputs (N, ...) to logits (N, K).
+
+        Args:
+            layers: What to build it from; other than the default only where `Ability.LAYERS` is declared.
+        """
+
+    @property
+    def num_features(self) -> int:
+        """F, the number of features that the head sees; defined where `Ability.FEATURES` is declared."""
+        raise InputError(f"the encoder {self.kind} has no features")
+
+    @classmethod
+    def for_inputs(cls: type[Spec], input_shape: Sequence[int], num_classes: int, /, **settings: Any) -> Spec:
+        """The spec for inputs of a shape.
+
+        Args:
+            input_shape: Of one input, without the batch axis.
+            num_classes: K.
+            settings: Fields that are not to have their defaults.
+
+        Returns:
+            The spec, checked.
+
+        Raises:
+            InputError: If the encoder does not take such inputs, or a setting does not fit.
+
+        Example:
+            >>> from nescio.encoders import MLPSpec
+            >>> MLPSpec.for_inputs((4,), 3, hidden=(16,))
+            MLPSpec(in_features=4, num_classes=3, hidden=(16,), dropout=0.0)
+        """
+        kind = input_kind(input_shape)
+        if kind is not cls.inputs:
+            raise InputError(
+                f"the encoder {cls.kind} takes {cls.inputs.value}, got {kind.value} of shape "
+                f"{tuple(input_shape)}"
+            )
+        fields = cls.fields_for(input_shape, num_classes)
+        return with_settings(f"the encoder {cls.kind}", cls, {**fields, **settings})
+
+    def with_dropout(self: Spec, share: float) -> Spec:
+        """The same spec with this share of dropout.
+
+        Args:
+            share: Of the units that are switched off in training, from 0 to below 1.
+
+        Raises:
+            InputError: If the encoder declares no dropout, or the share does not fit.
+
+        Example:
+            >>> from nescio.encoders import MLPSpec
+            >>> MLPSpec(4, 3).with_dropout(0.5).dropout
+            0.5
+        """
+        if Ability.DROPOUT not in self.abilities:
+            raise InputError(f"the encoder {self.kind} has no dropout that could be set")
+        return dataclasses.replace(self, dropout=share)  # type: ignore[type-var]
+
+    def without_dropout(self: Spec) -> Spec:
+        """The same spec with its dropout, where it has any, switched off."""
+        if Ability.DROPOUT not in self.abilities:
+            return self
+        return self.with_dropout(0.0)
+
+
+class SequentialEncoder(nn.Sequential):
+    """A network of layers one after the other, the last of which is the head.
+
+    Example:
+        >>> import torch
+        >>> network = SequentialEncoder(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> inputs = torch.zeros(2, 4)
+        >>> network.features(inputs).shape
+        torch.Size([2, 8])
+        >>> torch.equal(network(inputs), network.head(network.features(inputs)))
+        True
+    """
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """What the head sees.
+
+        Args:
+            inputs: (N, ...).
+
+        Returns:
+            Features (N, F).
+        """
+        features = inputs
+        for layer in list(self)[:-1]:
+            features = layer(features)
+        return features
+
+    @property
+    def head(self) -> nn.Module:
+        """From features (N, F) to logits (N, K)."""
+        return self[-1]
+
+
+def features_of(module: nn.Module, inputs: Tensor) -> Tensor:
+    """The features that a network computes.
+
+    Args:
+        module: A network with `features(inputs)`, as every encoder with `Ability.FEATURES` builds it.
+        inputs: (N, ...).
+
+    Returns:
+        Features (N, F).
+
+    Raises:
+        InputError: If the network has no features, or gives them in another shape.
+
+    Example:
+        >>> import torch
+        >>> from nescio.encoders import MLPSpec
+        >>> features_of(MLPSpec(4, 3, hidden=(8,)).build(), torch.zeros(2, 4)).shape
+        torch.Size([2, 8])
+    """
+    require_features(module)
+    features = module.features(inputs)  # type: ignore[operator]
+    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(inputs):
+        got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise InputError(f"features(inputs) of the network must give (N, F), got {got}")
+    return features
+
+
+def require_features(module: nn.Module) -> None:
+    """Refuse a network without `features(inputs)` and `head`.
+
+    Args:
+        module: Any network.
+
+    Raises:
+        InputError: If one of the two is missing.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> require_features(MLPSpec(4, 3).build())
+    """
+    has_head = isinstance(getattr(module, "head", None), nn.Module)
+    if not callable(getattr(module, "features", None)) or not has_head:
+        raise InputError(
+            f"the network must have features(inputs), which gives (N, F), and head, a module from features "
+            f"to logits; got a {type(module).__name__} without them"
+        )
+
+
+def input_kind(input_shape: Sequence[int]) -> InputKind:
+    """What inputs of this shape are.
+
+    Args:
+        input_shape: Of one input, without the batch axis.
+
+    Returns:
+        Images for three axes, rows for one.
+
+    Raises:
+        InputError: For any other number of axes.
+
+    Example:
+        >>> input_kind((1, 28, 28))
+        <InputKind.IMAGES: 'images'>
+    """
+    if len(input_shape) not in _NUM_AXES:
+        raise InputError(
+            f"an input must be an image (channels, height, width) or a row (features,), "
+            f"got the shape {tuple(input_shape)}"
+        )
+    return _NUM_AXES[len(input_shape)]

@@ -1,0 +1,144 @@
+"""The encoders by name: ours, and those that other packages bring by entry points or by registering them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from nescio._registry import Registry, with_settings
+from nescio.encoders.base import Ability, EncoderSpec, InputKind, input_kind
+from nescio.errors import InputError
+
+SpecClass = TypeVar("SpecClass", bound=type[EncoderSpec])
+
+
+def _check(name: str, spec: type[EncoderSpec]) -> None:
+    """Refuse what is no encoder that a model file could hold."""
+    if not isinstance(spec, type) or not issubclass(spec, EncoderSpec):
+        raise InputError(f"the encoder {name!r} must be a subclass of EncoderSpec, got {spec!r}")
+    if not dataclasses.is_dataclass(spec):
+        raise InputError(f"{spec.__name__} must be a dataclass: put @dataclass(frozen=True) above it")
+    if spec.kind != name:
+        raise InputError(f"{spec.__name__} calls itself {spec.kind!r}, but is registered as {name!r}")
+    fields = [field.name for field in dataclasses.fields(spec)]
+    if "num_classes" not in fields:
+        raise InputError(f"{spec.__name__} must have a field num_classes")
+    if Ability.DROPOUT in spec.abilities and "dropout" not in fields:
+        raise InputError(f"{spec.__name__} declares Ability.DROPOUT, but has no field dropout")
+    if Ability.FEATURES in spec.abilities and spec.num_features is EncoderSpec.num_features:
+        raise InputError(f"{spec.__name__} declares Ability.FEATURES, but does not define num_features")
+
+
+ENCODERS: Registry[type[EncoderSpec]] = Registry("encoder", "nescio.encoders", check=_check)
+
+# What is trained where nobody has chosen an encoder.
+DEFAULT_ENCODERS = {InputKind.IMAGES: "lenet", InputKind.ROWS: "mlp"}
+
+
+def register_encoder(spec: SpecClass) -> SpecClass:
+    """Make an encoder known by its name, `kind`: to model files, to the command line, to every method.
+
+    Args:
+        spec: A frozen dataclass that extends `EncoderSpec`.
+
+    Returns:
+        The same class, so that this can stand above it as a decorator.
+
+    Raises:
+        InputError: If it is no such class, or if another encoder has its name.
+
+    Example:
+        >>> from nescio.encoders import LeNetSpec
+        >>> register_encoder(LeNetSpec) is LeNetSpec
+        True
+    """
+    ENCODERS.register(spec.kind, spec)
+    return spec
+
+
+def make_encoder(
+    name: str | None, input_shape: Sequence[int], num_classes: int, /, **settings: Any
+) -> EncoderSpec:
+    """The spec of an encoder for data of a shape.
+
+    Args:
+        name: One of the registered names; None for the default of such inputs.
+        input_shape: Of one input, without the batch axis.
+        num_classes: K.
+        settings: Fields of the spec that are not to have their defaults.
+
+    Returns:
+        The spec.
+
+    Raises:
+        InputError: If there is no such encoder, or it does not take such inputs, or a setting does not fit.
+
+    Example:
+        >>> make_encoder(None, (4,), 3, hidden=(16,))
+        MLPSpec(in_features=4, num_classes=3, hidden=(16,), dropout=0.0)
+    """
+    kind = input_kind(input_shape)
+    chosen = ENCODERS.get(DEFAULT_ENCODERS[kind] if name is None else name)
+    if chosen.inputs is not kind:
+        fitting = ", ".join(encoders_for(kind))
+        raise InputError(
+            f"the encoder {name} takes {chosen.inputs.value}, got {kind.value} of shape "
+            f"{tuple(input_shape)}; for these there are: {fitting}"
+        )
+    return chosen.for_inputs(input_shape, num_classes, **settings)
+
+
+def encoders_for(kind: InputKind) -> list[str]:
+    """The names of the encoders that take such inputs.
+
+    Args:
+        kind: What the inputs are.
+
+    Returns:
+        Names, ours first.
+
+    Example:
+        >>> encoders_for(InputKind.ROWS)
+        ['mlp']
+    """
+    return [name for name in ENCODERS if ENCODERS.get(name).inputs is kind]
+
+
+def spec_to_dict(spec: EncoderSpec) -> dict[str, Any]:
+    """A spec as plain data, for a model file.
+
+    Args:
+        spec: Of a registered encoder.
+
+    Returns:
+        Its kind and its fields.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> spec_to_dict(MLPSpec(4, 3))
+        {'kind': 'mlp', 'in_features': 4, 'num_classes': 3, 'hidden': (64, 64), 'dropout': 0.0}
+    """
+    fields: dict[str, Any] = dataclasses.asdict(spec)  # type: ignore[call-overload]
+    return {"kind": spec.kind, **fields}
+
+
+def spec_from_dict(data: Mapping[str, Any]) -> EncoderSpec:
+    """A spec back from plain data.
+
+    Args:
+        data: What `spec_to_dict` gave; fields may be left out.
+
+    Returns:
+        The spec.
+
+    Raises:
+        InputError: If there is no such encoder, or a field does not fit.
+
+    Example:
+        >>> spec_from_dict({"kind": "mlp", "in_features": 4, "num_classes": 3})
+        MLPSpec(in_features=4, num_classes=3, hidden=(64, 64), dropout=0.0)
+    """
+    fields = dict(data)
+    kind = fields.pop("kind", None)
+    return with_settings(f"the encoder {kind}", ENCODERS.get(kind), fields)

@@ -1,0 +1,117 @@
+"""FFGU: a fully factorised Gaussian over the weights, with a Gaussian prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from nescio._checks import require_number, require_whole
+from nescio.encoders import Ability, EncoderSpec, Layers
+from nescio.errors import InputError
+from nescio.functional.annealing import linear
+from nescio.methods._shared import mean_of_softmax, softmax_loss
+from nescio.methods.base import Batch, Method
+from nescio.methods.baselines._bayesian import (
+    bayesian_layers,
+    divergence,
+    drawn_weights,
+    gaussian_convolution,
+    gaussian_linear,
+    normal_divergence,
+)
+from nescio.opinions.categorical import Categorical
+
+
+@dataclass(frozen=True)
+class FFGU(Method):
+    """A Gaussian N(mean, sigma^2) for every weight, all independent, with the prior N(0, 1).
+
+    It minimises the mean cross-entropy under drawn weights plus KL[q(W) // p(W)] / num_train, and predicts
+    with the mean of softmax over drawn weights.
+
+    Args:
+        samples: Draws of the weights for a prediction.
+        warm_up_epochs: Over how many epochs the divergence grows to its full weight; 0 for none.
+        initial_sigma: Of every weight before training, above 0 and at most 1.
+
+    Raises:
+        InputError: If a setting does not fit.
+
+    Example:
+        >>> FFGU(samples=10).passes
+        10
+    """
+
+    name: ClassVar[str] = "ffgu"
+    about: ClassVar[str] = "Gaussian weights with a Gaussian prior: the mean of many draws of them"
+    paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows (its FFG baseline)"
+    is_stochastic: ClassVar[bool] = True
+    requires: ClassVar[frozenset[Ability]] = frozenset({Ability.LAYERS})
+    samples: int = 20
+    warm_up_epochs: float = 0
+    initial_sigma: float = 0.01
+
+    def __post_init__(self) -> None:
+        require_whole("samples", self.samples)
+        require_number("warm_up_epochs", self.warm_up_epochs)
+        require_number("initial_sigma", self.initial_sigma)
+        if not 0 < self.initial_sigma <= 1:
+            raise InputError(f"initial_sigma must be above 0 and at most 1, got {self.initial_sigma!r}")
+
+    @property
+    def passes(self) -> int:
+        """One for each draw of the weights."""
+        return self.samples
+
+    def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
+        """Without dropout: the weights are noise enough."""
+        return encoder.without_dropout()
+
+    def layers(self) -> Layers:
+        """Layers with a Gaussian for every weight and bias."""
+        return Layers(
+            convolution=partial(gaussian_convolution, sigma=self.initial_sigma),
+            linear=partial(gaussian_linear, sigma=self.initial_sigma),
+        )
+
+    def check_module(self, module: nn.Module) -> nn.Module:
+        """A network with Bayesian layers."""
+        bayesian_layers(module)
+        return module
+
+    def objective(
+        self, module: nn.Module, batch: Batch, epoch: float, num_train: int
+    ) -> tuple[Tensor, Tensor]:
+        """Cross-entropy, and the divergence from the prior as each sample's share of it.
+
+        Held-out samples are measured without the divergence, which is not about them.
+        """
+        loss, logits = softmax_loss(module, batch)
+        if module.training:
+            weight = linear(epoch, self.warm_up_epochs) / num_train
+            loss = loss + weight * divergence(module, self.prior_divergence)
+        return loss, logits
+
+    @staticmethod
+    def prior_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
+        """The divergence () of weights with these means and sigmas from the prior."""
+        return normal_divergence(mean, log_sigma)
+
+    def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
+        """The mean of softmax over networks with drawn weights."""
+        return mean_of_softmax(_drawn_passes(module, inputs, self.samples, generator))
+
+
+def _drawn_passes(
+    module: nn.Module, inputs: Tensor, samples: int, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Logits (N, K) of so many draws of the weights, each for the whole batch."""
+    for _ in range(samples):
+        with drawn_weights(module, generator):
+            logits = module(inputs)
+        yield logits
