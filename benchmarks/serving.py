@@ -74,7 +74,7 @@ class Bare:
 def bare(models: list[TrainedModel], batches: int = 60) -> Bare:
     """What all models take in, one after the other, in a loop over a batch."""
     raw = torch.randint(256, (BATCH, *models[0].input_shape), dtype=torch.uint8)
-    inputs = [as_input(raw, model.standardize) for model in models]
+    inputs = [as_input(raw, model.preprocess) for model in models]
     with torch.inference_mode():
         start, busy = time.perf_counter(), time.process_time()
         for _ in range(batches):

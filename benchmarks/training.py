@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as SampleDataset
 
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Method, Softmax
@@ -61,8 +61,8 @@ def usual_epoch(samples: Samples) -> Callable[[], None]:
 
 def our_epoch(method: Method, samples: Samples) -> Callable[[], None]:
     """The library's loop."""
-    standardize = Standardize.fit(samples.inputs)
-    loop = Loop(method, method.build(LeNetSpec()), standardize, TrainingSettings(batch_size=BATCH))
+    preprocess = Preprocess.fit(samples.inputs)
+    loop = Loop(method, method.build(LeNetSpec()), preprocess, TrainingSettings(batch_size=BATCH))
     return lambda: void(loop.epoch(samples, 0))
 
 
@@ -83,11 +83,11 @@ def medians(works: dict[str, Callable[[], None]], repetitions: int = REPETITIONS
 
 def prediction_ratio(samples: Samples) -> float:
     """predict on raw images against the bare forward pass on inputs made ready before."""
-    standardize = Standardize.fit(samples.inputs)
+    preprocess = Preprocess.fit(samples.inputs)
     network = LeNetSpec().build().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     classes = tuple("0123456789")
-    model = TrainedModel(network, EDL(), classes, standardize, (1, 28, 28), LeNetSpec())
-    ready = [as_input(part, standardize) for part in torch.split(samples.inputs, 1024)]
+    model = TrainedModel(network, EDL(), classes, preprocess, LeNetSpec())
+    ready = [as_input(part, preprocess) for part in torch.split(samples.inputs, 1024)]
 
     @torch.inference_mode()
     def forward() -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from nescio.cli import app
 from nescio.data._pictures import read_picture
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import DataError, InputError
 from nescio.inference.bulk import run, score
@@ -28,8 +28,13 @@ def saved(path, spec, method):
         torch.manual_seed(0)
         module = method.build(spec).eval()
     channels = spec.input_shape[0]
-    standardize = Standardize((0.0,) * channels, (64.0,) * channels)
-    TrainedModel(module, method, CLASSES, standardize, spec.input_shape, spec).save(path)
+    preprocess = Preprocess(
+        spec.input_shape,
+        (0.0,) * channels,
+        (64.0,) * channels,
+        pixel_range=(0.0, 255.0) if channels == 1 else None,
+    )
+    TrainedModel(module, method, CLASSES, preprocess, spec).save(path)
     return path
 
 

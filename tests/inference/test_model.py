@@ -204,18 +204,18 @@ def test_one_class_is_no_classification(digits):
 
 
 CHANGES = {
-    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1"),
+    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1 and 2"),
     "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
     "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
     "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
     "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
-    "inputs": (lambda h: h.update(input_shape=[1, 32, 32]), "but a network for"),
+    "inputs": (lambda h: h["preprocess"].update(input_shape=[1, 32, 32]), "but a network for"),
     "missing": (lambda h: h.pop("classes"), "does not fit together: its header lacks 'classes'"),
-    "scale": (lambda h: h["standardize"].update(scale=[0]), "scale must be"),
-    "mean": (lambda h: h["standardize"].update(mean=[float("nan")]), "mean must be finite"),
+    "scale": (lambda h: h["preprocess"].update(scale=[0]), "scale must be"),
+    "mean": (lambda h: h["preprocess"].update(mean=[float("nan")]), "mean must be finite"),
     "channels": (
-        lambda h: h["standardize"].update(mean=[0, 0], scale=[1, 1]),
-        "standardize is for 2 channels",
+        lambda h: h["preprocess"].update(mean=[0, 0], scale=[1, 1]),
+        "preprocess is for 2 channels",
     ),
     "training": (lambda h: h.update(training=[1]), "training must be a table, got list"),
     "text": (lambda h: h.update(method="edl"), "does not fit together"),

@@ -181,7 +181,7 @@ def test_partial_fit_weighs_the_first_samples(iris):
     few, weighed = (ev.EvidentialClassifier(random_state=0) for _ in range(2))
     few.partial_fit(X[:40], y[:40], classes=np.unique(y))
     weighed.partial_fit(X, y, classes=np.unique(y), sample_weight=weight)
-    expected, found = few.model_.standardize, weighed.model_.standardize
+    expected, found = few.model_.preprocess, weighed.model_.preprocess
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-12)
     np.testing.assert_allclose(weighed.predict_proba(X), few.predict_proba(X), atol=1e-9)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import nescio as ev
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import MLPSpec
 from nescio.methods import EDL, Softmax
 from nescio.methods.conversion import from_softmax
@@ -25,8 +25,8 @@ def blobs():
 def softmax(blobs):
     torch.manual_seed(0)
     module = MLPSpec(6, 4).build()
-    standardize = Standardize((0.0,) * 6, (1.0,) * 6)
-    fit(Softmax(), module, standardize, blobs, TrainingSettings(epochs=15, batch_size=32, learning_rate=1e-2))
+    preprocess = Preprocess((6,), (0.0,) * 6, (1.0,) * 6)
+    fit(Softmax(), module, preprocess, blobs, TrainingSettings(epochs=15, batch_size=32, learning_rate=1e-2))
     return module
 
 
@@ -54,7 +54,9 @@ def test_a_few_epochs_make_it_evidential(softmax, blobs):
     between = centers().mean(0) + torch.randn(200, 6, generator=torch.Generator().manual_seed(2))
     before = opinions(converted, blobs.inputs, between)
     settings = TrainingSettings(epochs=8, batch_size=32, learning_rate=3e-3)
-    history = fit(EDL(annealing_epochs=2), converted, Standardize((0.0,) * 6, (1.0,) * 6), blobs, settings)
+    history = fit(
+        EDL(annealing_epochs=2), converted, Preprocess((6,), (0.0,) * 6, (1.0,) * 6), blobs, settings
+    )
     known, strange = opinions(converted, blobs.inputs, between)
     assert history[-1]["accuracy"] > 0.99
     assert auroc(known.uncertainty, strange.uncertainty) > 0.99

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
@@ -22,8 +22,8 @@ IDS = ("l2", "edl", "edl-relu", "ensemble")
 def model_of(method, spec=SPEC, seed=0):
     torch.manual_seed(seed)
     module = method.build(spec).eval()
-    standardize = Standardize((10.0,), (200.0,))
-    return TrainedModel(module, method, ("a", "b", "c"), standardize, spec.input_shape, spec)
+    preprocess = Preprocess(spec.input_shape, (10.0,), (200.0,))
+    return TrainedModel(module, method, ("a", "b", "c"), preprocess, spec)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import io
 import torch
 from PIL import Image
 
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
@@ -23,8 +23,15 @@ def untrained(spec, method):
         torch.manual_seed(0)
         module = method.build(spec).eval()
     channels = spec.input_shape[0]
-    standardize = Standardize((0.0,) * channels, (64.0 if len(spec.input_shape) == 3 else 1.0,) * channels)
-    return TrainedModel(module, method, CLASSES, standardize, spec.input_shape, spec)
+    is_image = len(spec.input_shape) == 3
+    scale = 64.0 if is_image else 1.0
+    preprocess = Preprocess(
+        spec.input_shape,
+        (0.0,) * channels,
+        (scale,) * channels,
+        pixel_range=(0.0, 255.0) if is_image else None,
+    )
+    return TrainedModel(module, method, CLASSES, preprocess, spec)
 
 
 def served(**models):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
@@ -396,8 +396,8 @@ def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving, expect
 def untrained(path, method, spec, shape):
     torch.manual_seed(0)
     classes = tuple(f"kind {number}" for number in range(spec.num_classes))
-    standardize = Standardize((0.0,) * shape[0], (1.0,) * shape[0])
-    TrainedModel(method.build(spec), method, classes, standardize, shape, spec).save(path)
+    preprocess = Preprocess(shape, (0.0,) * shape[0], (1.0,) * shape[0])
+    TrainedModel(method.build(spec), method, classes, preprocess, spec).save(path)
     return path
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import nescio as ev
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Ensemble, Softmax
@@ -39,8 +39,8 @@ def trained(method=METHODS[0], samples=None, spec=None, run=None, held_out=None,
     torch.manual_seed(0)
     module = method.build(spec)
     chosen = TrainingSettings(**{"epochs": 4, "batch_size": 32, "learning_rate": 1e-2, **settings})
-    standardize = Standardize.fit(samples.inputs)
-    history = fit(method, module, standardize, samples, chosen, run=run, held_out=held_out)
+    preprocess = Preprocess.fit(samples.inputs)
+    history = fit(method, module, preprocess, samples, chosen, run=run, held_out=held_out)
     return module, history
 
 
@@ -77,7 +77,7 @@ def test_the_callers_generator_is_left_as_it_was():
     expected = torch.rand(1)
     module = MLPSpec(5, 3, dropout=0.5).build()
     torch.manual_seed(5)
-    fit(EDL(), module, Standardize((0.0,) * 5, (1.0,) * 5), blobs(), TrainingSettings(epochs=1))
+    fit(EDL(), module, Preprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(), TrainingSettings(epochs=1))
     assert torch.equal(torch.rand(1), expected)
 
 
@@ -94,9 +94,9 @@ def test_a_weight_counts_like_repetition():
     for data in (doubled, repeated):
         torch.manual_seed(0)
         module = spec.build().double()
-        standardize = Standardize((0.0,) * 5, (1.0,) * 5)
+        preprocess = Preprocess((5,), (0.0,) * 5, (1.0,) * 5)
         chosen = TrainingSettings(epochs=5, batch_size=100, precision="float64")
-        fit(EDL(), module, standardize, data, chosen)
+        fit(EDL(), module, preprocess, data, chosen)
         results.append(weights(module))
     torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-8)
 
@@ -114,9 +114,9 @@ def test_early_stopping_keeps_the_best():
     losses = [metrics["held_out_loss"] for metrics in history]
     best = losses.index(min(losses))
     assert len(history) == best + 1 + 3
-    standardize = Standardize.fit(noise.inputs)
+    preprocess = Preprocess.fit(noise.inputs)
     with torch.no_grad():
-        logits = module(standardize(held_out.inputs))
+        logits = module(preprocess(held_out.inputs))
     loss = torch.nn.functional.cross_entropy(logits, held_out.labels).item()
     assert loss == pytest.approx(min(losses), rel=1e-4)
 
@@ -127,10 +127,10 @@ def test_dead_evidence_is_told_once_with_a_remedy():
     module = method.build(MLPSpec(5, 3, hidden=()))
     with torch.no_grad():
         module[-1].weight[1], module[-1].bias[1] = 0.0, -5.0
-    standardize = Standardize((0.0,) * 5, (1.0,) * 5)
+    preprocess = Preprocess((5,), (0.0,) * 5, (1.0,) * 5)
     remedy = r"class 1: no evidence on any input of epoch 1, .*evidence='exp'"
     with pytest.warns(ev.NescioWarning, match=remedy) as said:
-        fit(method, module, standardize, blobs(), TrainingSettings(epochs=3, learning_rate=1e-6))
+        fit(method, module, preprocess, blobs(), TrainingSettings(epochs=3, learning_rate=1e-6))
     assert len([one for one in said if "no evidence" in str(one.message)]) == 1
 
 
@@ -145,7 +145,7 @@ def test_one_sample_left_over_joins_a_batch():
     assert [len(part) for part in split_evenly(torch.arange(1), 4)] == [1]
     module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
     settings = TrainingSettings(epochs=1, batch_size=32)
-    (metrics,) = fit(Softmax(), module, Standardize((0.0,) * 5, (1.0,) * 5), blobs(33), settings)
+    (metrics,) = fit(Softmax(), module, Preprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(33), settings)
     assert 0 <= metrics["accuracy"] <= 1
 
 
@@ -303,9 +303,9 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, images, precision):
     def go(report, seed):
         torch.manual_seed(seed)
         module = EDL().build(spec)
-        standardize, run = Standardize.fit(samples.inputs), Run(tmp_path, {"any": 1})
+        preprocess, run = Preprocess.fit(samples.inputs), Run(tmp_path, {"any": 1})
         return module, fit(
-            EDL(), module, standardize, samples, chosen, held_out=held_out, run=run, report=report
+            EDL(), module, preprocess, samples, chosen, held_out=held_out, run=run, report=report
         )
 
     with pytest.raises(StopError):
@@ -340,7 +340,7 @@ import hashlib, sys, torch
 from tests.training.test_loop import blobs, weights
 from nescio.methods import Ensemble
 from nescio.encoders import MLPSpec
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -348,7 +348,7 @@ method = Ensemble(2)
 module = method.build(MLPSpec(5, 3, hidden=(64,), dropout=0.2))
 samples = blobs(1500)
 settings = TrainingSettings(epochs=6, batch_size=16)
-fit(method, module, Standardize.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
+fit(method, module, Preprocess.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
 print(hashlib.sha256(weights(module).numpy().tobytes()).hexdigest())
 """
 
@@ -399,7 +399,7 @@ def test_a_training_leaves_no_denormal_weights():
     module = EDL().build(MLPSpec(samples.inputs.shape[1], 3))
     with torch.no_grad():
         module[0].weight[:, 0] = 1e-40
-    fit(EDL(), module, Standardize.fit(samples.inputs), samples, TrainingSettings(epochs=1))
+    fit(EDL(), module, Preprocess.fit(samples.inputs), samples, TrainingSettings(epochs=1))
     assert module[0].weight[:, 0].count_nonzero() == 0
     assert module[0].weight[:, 1:].count_nonzero() > 0
 
@@ -409,7 +409,7 @@ import os, sys, torch
 from tests.training.test_loop import squares, weights
 from nescio.methods import EDL, MNFG, Ensemble
 from nescio.encoders import LeNetSpec
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -419,12 +419,12 @@ samples = squares(97, weighted=True)
 settings = TrainingSettings(epochs=int(sys.argv[2]), batch_size=32, shift=1, flip=True, schedule="constant")
 run = Run(sys.argv[3], {}) if len(sys.argv) > 3 else None
 reported = []
-standardize = Standardize.fit(samples.inputs)
-history = fit(EDL(), module, standardize, samples, settings, run=run, report=reported.append)
+preprocess = Preprocess.fit(samples.inputs)
+history = fit(EDL(), module, preprocess, samples, settings, run=run, report=reported.append)
 once = TrainingSettings(epochs=1, batch_size=32)
 members = Ensemble(2).build(spec)
-fit(Ensemble(2), members, standardize, samples, once)
-drawn = fit(MNFG(), MNFG().build(spec), standardize, samples, once)
+fit(Ensemble(2), members, preprocess, samples, once)
+drawn = fit(MNFG(), MNFG().build(spec), preprocess, samples, once)
 if os.environ.get("RANK", "0") == "0":
     found = {"weights": weights(module), "members": weights(members), "drawn": torch.tensor(drawn[0]["loss"])}
     torch.save(found | {"loss": history[-1]["loss"]}, sys.argv[1])

@@ -106,10 +106,9 @@ def train(
 
 def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:
     """What the weights in the file reach on data that had no part in the training."""
-    from nescio.inference.model import raw_inputs
     from nescio.metrics import summary
 
-    figures = summary(model.predict(raw_inputs(test)), model.labels_of(test))
+    figures = summary(model.predict(test.inputs), model.labels_of(test))
     typer.echo(
         f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
@@ -194,15 +193,15 @@ def evaluate(
 ) -> None:
     """Measure accuracy, calibration and selective prediction; with --ood, how well strangers are told."""
     from nescio.cli.sources import open_for
-    from nescio.inference.model import TrainedModel, raw_inputs
+    from nescio.inference.model import TrainedModel
     from nescio.metrics import detection_summary, summary
 
     trained = TrainedModel.load(model)
     known = open_for(trained, data, data_dir)
-    prediction = trained.predict(raw_inputs(known))
+    prediction = trained.predict(known.inputs)
     result: dict[str, object] = dict(summary(prediction, trained.labels_of(known)))
     if ood is not None:
-        strangers = trained.predict(raw_inputs(open_for(trained, ood, data_dir)))
+        strangers = trained.predict(open_for(trained, ood, data_dir).inputs)
         result["ood"] = detection_summary(prediction, strangers)
     if as_json:
         typer.echo(json.dumps(result))
@@ -248,10 +247,9 @@ def _rule_from(
     confidence: float | None,
     coverage: float | None,
 ) -> AbstentionRule:
-    from nescio.inference.model import raw_inputs
     from nescio.posthoc.abstention import AbstentionRule
 
-    prediction, labels = model.predict(raw_inputs(held_out)), model.labels_of(held_out)
+    prediction, labels = model.predict(held_out.inputs), model.labels_of(held_out)
     if coverage is not None:
         return AbstentionRule.for_coverage(prediction, labels, coverage)
     return AbstentionRule.for_error(

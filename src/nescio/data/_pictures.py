@@ -32,9 +32,9 @@ class TooManyPixelsError(DataError):
     """A picture that is not decoded because of its size."""
 
 
-def open_picture(source: Path | bytes) -> Image.Image:
-    """The picture, its header read and checked, its pixels not yet decoded."""
-    name = _name(source)
+def open_picture(source: Path | bytes, name: str | None = None) -> Image.Image:
+    """The picture, its header read and checked, its pixels not yet decoded. name: for messages."""
+    name = name or _name(source)
     try:
         with warnings.catch_warnings():
             # Pillow warns of large pictures at a limit of its own; ours decides.
@@ -67,9 +67,9 @@ class Header:
     size: tuple[int, int]
 
 
-def read_header(source: Path | bytes) -> Header:
+def read_header(source: Path | bytes, name: str | None = None) -> Header:
     """The header alone: no pixel is decoded."""
-    with open_picture(source) as picture:
+    with open_picture(source, name) as picture:
         width, height = picture.size
         turned = _noted_orientation(picture) in (5, 6, 7, 8)
         return Header(picture.mode in GREY_MODES, (width, height) if turned else (height, width))
@@ -83,14 +83,16 @@ def _noted_orientation(picture: Image.Image) -> object:
     return exif.get(ExifTags.Base.Orientation)
 
 
-def read_picture(source: Path | bytes, channels: int, size: tuple[int, int]) -> Tensor:
+def read_picture(
+    source: Path | bytes, channels: int, size: tuple[int, int], name: str | None = None
+) -> Tensor:
     """A picture as uint8 (channels, height, width), turned upright and stretched to the size."""
-    with open_picture(source) as picture:
+    with open_picture(source, name) as picture:
         try:
             picture.load()
             plain = _flatten(_upright(picture), "L" if channels == 1 else "RGB")
         except DAMAGE as error:
-            raise DataError(f"{_name(source)} is damaged: {error}") from error
+            raise DataError(f"{name or _name(source)} is damaged: {error}") from error
     height, width = size
     if plain.size != (width, height):
         plain = plain.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)

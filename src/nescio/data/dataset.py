@@ -36,6 +36,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def inputs(self) -> Tensor:
+        """What a network is fed from, as in a Table: the images (N, C, H, W)."""
+        return self.images
+
     def __repr__(self) -> str:
         shape = "x".join(str(size) for size in self.images.shape[1:])
         return f"Dataset({self.name!r}, {len(self)} images {shape}, {len(self.classes)} classes)"
@@ -64,6 +69,7 @@ class Table:
     labels: Tensor
     classes: tuple[str, ...]
     name: str
+    columns: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, features=self.features, labels=self.labels)
@@ -71,10 +77,17 @@ class Table:
             raise DataError(f"{self.name}: features must be float32 (N, F), got {_describe(self.features)}")
         if not self.features.isfinite().all():
             raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
+        if self.columns is not None and len(self.columns) != self.features.shape[1]:
+            raise DataError(f"{self.name}: {len(self.columns)} columns named of {self.features.shape[1]}")
         _check_labels(self.name, len(self.features), self.labels, self.classes)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def inputs(self) -> Tensor:
+        """What a network is fed from, as in a Dataset: the features (N, F)."""
+        return self.features
 
     def __repr__(self) -> str:
         width = self.features.shape[1]

@@ -19,7 +19,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor, nn
 
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import EncoderSpec, make_encoder
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel, require_network
@@ -84,7 +84,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._start(inputs, weights)
         train = Samples(inputs, torch.from_numpy(codes), weights)
         self.history_ = fit(
-            self.model_.method, self.model_.module, self.model_.standardize, train, self._settings(len(codes))
+            self.model_.method, self.model_.module, self.model_.preprocess, train, self._settings(len(codes))
         )
         self.model_.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         self.n_iter_ = len(self.history_)
@@ -117,7 +117,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _one_epoch(self, train: Samples) -> None:
         settings = self._settings(len(train), schedule="constant")
-        loop = Loop(self.model_.method, self.model_.module, self.model_.standardize, settings)
+        loop = Loop(self.model_.method, self.model_.module, self.model_.preprocess, settings)
         if self._optimizer_state is not None:
             loop.optimizer.load_state_dict(self._optimizer_state)
         with generators_kept():
@@ -197,10 +197,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             torch.manual_seed(self._seed)
             module, spec = self._new_module(method, inputs)
         module = module if inputs.dtype != torch.float64 else module.double()
-        standardize = Standardize.fit(inputs, weights)
-        require_network(module, spec, as_input(inputs[:1], standardize), len(self.classes_))
+        preprocess = Preprocess.fit(inputs, weights)
+        require_network(module, spec, as_input(inputs[:1], preprocess), len(self.classes_))
         names = tuple(str(one) for one in self.classes_)
-        self.model_ = TrainedModel(module, method, names, standardize, tuple(inputs.shape[1:]), spec)
+        self.model_ = TrainedModel(module, method, names, preprocess, spec)
 
     def _new_module(self, method: EDL, inputs: Tensor) -> tuple[nn.Module, EncoderSpec | None]:
         if isinstance(self.network, nn.Module):

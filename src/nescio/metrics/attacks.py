@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import describe, require_whole
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError
 from nescio.methods import Method
 from nescio.metrics.inputs import WHOLE
@@ -41,7 +41,7 @@ class Attacked(Protocol):
         ...
 
     @property
-    def standardize(self) -> Standardize:
+    def preprocess(self) -> Preprocess:
         """From raw pixels to what the network takes."""
         ...
 
@@ -57,7 +57,7 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
     going_on = torch.Generator(like.device).manual_seed(seed)
 
     def probabilities(images: Tensor) -> Tensor:
-        inputs = as_input(images.to(like.device) * WHITE, model.standardize).to(like.dtype)
+        inputs = as_input(images.to(like.device) * WHITE, model.preprocess).to(like.dtype)
         generator = going_on if fresh_draws else torch.Generator(like.device).manual_seed(seed)
         return model.method.predict(model.module, inputs, generator).probabilities
 

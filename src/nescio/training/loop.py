@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nescio.data.preprocess import Standardize, input_range_of
+from nescio.data.preprocess import Preprocess, input_range_of
 from nescio.errors import DataError, TrainingError
 from nescio.methods import Batch, Method
 from nescio.opinions.opinion import Opinion
@@ -106,7 +106,7 @@ def _reduced(fabric: Fabric, values: Tensor, operation: str) -> Tensor:
 def fit(
     method: Method,
     module: nn.Module,
-    standardize: Standardize,
+    preprocess: Preprocess,
     train: Samples,
     settings: TrainingSettings,
     *,
@@ -128,7 +128,7 @@ def fit(
     with generators_kept():
         for number in range(state.member, len(members)):
             seeded = replace(settings, seed=member_seed(settings.seed, number))
-            loop = Loop(method, members[number], standardize, seeded, fabric)
+            loop = Loop(method, members[number], preprocess, seeded, fabric)
             state.start(number, loop.optimizer)
             while not state.is_done(settings):
                 metrics = {"epoch": state.epochs + 1, **loop.epoch(train, state.epochs)}
@@ -168,11 +168,11 @@ class Loop:
         self,
         method: Method,
         module: nn.Module,
-        standardize: Standardize,
+        preprocess: Preprocess,
         settings: TrainingSettings,
         fabric: Fabric | None = None,
     ) -> None:
-        self.method, self.standardize, self.settings = method, standardize, settings
+        self.method, self.preprocess, self.settings = method, preprocess, settings
         self.fabric = fabric or make_fabric(settings.device, settings.precision)
         self.module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate, fused=True)
@@ -187,7 +187,7 @@ class Loop:
         torch.manual_seed(seed * 1_009 + fabric.global_rank)  # for dropout, which takes no generator
         order = torch.Generator().manual_seed(seed)
         batches = split_evenly(torch.randperm(len(train), generator=order), self.settings.batch_size)
-        input_range = fabric.to_device(self.standardize.input_range(train.input_range))
+        input_range = fabric.to_device(self.preprocess.input_range(train.input_range))
         for step, index in enumerate(batches):
             epoch = number + step / len(batches)
             share = self._share(train, index, order)
@@ -245,7 +245,7 @@ class Loop:
         self._stepper.step()
 
     def _prepared(self, samples: Samples) -> Batch:
-        inputs = as_input(self.fabric.to_device(samples.inputs), self.standardize)
+        inputs = as_input(self.fabric.to_device(samples.inputs), self.preprocess)
         weights = None if samples.weights is None else self.fabric.to_device(samples.weights)
         return Batch(inputs, self.fabric.to_device(samples.labels), weights)
 
@@ -282,9 +282,9 @@ def split_evenly(order: Tensor, size: int) -> list[Tensor]:
     return batches
 
 
-def as_input(raw: Tensor, standardize: Standardize) -> Tensor:
+def as_input(raw: Tensor, preprocess: Preprocess) -> Tensor:
     """Raw inputs on their device as the network takes them; images with the channels last in memory."""
-    inputs = standardize(raw)
+    inputs = preprocess(raw)
     return inputs.contiguous(memory_format=torch.channels_last) if inputs.ndim == 4 else inputs
 
 

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from tests.studies.sensoy2018.small import DIGITS, one
 
 from nescio.data import load
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
 from nescio.methods import make_method
@@ -167,8 +167,8 @@ def test_the_attacked_answer_with_draws_that_the_attack_has_not_seen(variant, mo
 
     monkeypatch.setattr(type(method), "predict", watched)
     network = method.adapt(DIGITS.network)
-    pixels = Standardize.fit(images_of("digits").images)
-    model = TrainedModel(method.build(network), method, tuple("0123456789"), pixels, network.input_shape)
+    pixels = Preprocess.fit(images_of("digits").images)
+    model = TrainedModel(method.build(network), method, tuple("0123456789"), pixels)
     measure("fgsm", one("edl"), model, None)
     measure("pgd", one("edl"), model, None)
     assert seeds == {"attack": {0}, "answer": {measuring.NEW_DRAWS}}

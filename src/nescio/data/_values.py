@@ -1,0 +1,73 @@
+"""What a source reads: a picture that is not decoded yet, a row of text; numbers are tensors already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from nescio.data._pictures import Header, read_header, read_picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture file that is decoded once its size is known.
+
+    Args:
+        content: Where the file is, or its bytes.
+        name: What messages call it.
+
+    Example:
+        >>> Picture(b"no picture", "note.png").header()
+        Traceback (most recent call last):
+        nescio.errors.DataError: note.png is not a PNG, JPEG, BMP or WebP picture
+    """
+
+    content: Path | bytes
+    name: str
+
+    def header(self) -> Header:
+        """Channels and size as the file says, without decoding it.
+
+        Raises:
+            DataError: If it is no picture, or one with too many pixels.
+        """
+        return read_header(self.content, self.name)
+
+    def pixels(self, channels: int, size: tuple[int, int]) -> Tensor:
+        """Decode it, turned upright and stretched to the size.
+
+        Args:
+            channels: 1 for grey, 3 for colour.
+            size: (height, width).
+
+        Returns:
+            uint8 (channels, height, width).
+
+        Raises:
+            DataError: If it is damaged, no picture, or has too many pixels.
+        """
+        return read_picture(self.content, channels, size, self.name)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table, as text.
+
+    Args:
+        cells: One text for each column.
+        header: The names of the columns; None where the table has none.
+        place: Where it is, for messages: "flowers.csv, line 3".
+
+    Example:
+        >>> Row(("5.1", "3.5"), ("length", "width"), "flowers.csv, line 2").cells
+        ('5.1', '3.5')
+    """
+
+    cells: tuple[str, ...]
+    header: tuple[str, ...] | None
+    place: str
+
+
+Value = Tensor | Picture | Row

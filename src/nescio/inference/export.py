@@ -1,0 +1,119 @@
+"""Export of a model for production: raw inputs to named tensors, as a torch.export program or as ONNX."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio._files import write_atomically
+from nescio.data.preprocess import Preprocess
+from nescio.errors import InputError, MissingExtraError
+from nescio.methods import METHODS, Method
+from nescio.opinions.opinion import Opinion
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+
+def export_program(model: TrainedModel, path: str | Path) -> None:
+    """Write a torch.export program that takes raw inputs (N, *input_shape) in float32, for any N.
+
+    Args:
+        model: One whose method does not draw at random.
+        path: The file to write, .pt2.
+
+    Raises:
+        InputError: If the method draws at random in every prediction.
+
+    Example:
+        >>> export_program(model, "model.pt2")  # doctest: +SKIP
+    """
+    content = io.BytesIO()
+    torch.export.save(_program(model), content)
+    write_atomically(Path(path), content.getvalue())
+
+
+def export_onnx(model: TrainedModel, path: str | Path) -> None:
+    """Write an ONNX file that takes raw inputs (N, *input_shape) in float32, for any N.
+
+    Args:
+        model: One whose method does not draw at random.
+        path: The file to write, .onnx.
+
+    Raises:
+        InputError: If the method draws at random in every prediction.
+        MissingExtraError: If onnxscript is not installed.
+
+    Example:
+        >>> export_onnx(model, "model.onnx")  # doctest: +SKIP
+    """
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("onnx", "onnxscript") from error
+    program = torch.onnx.export(
+        _program(model),
+        input_names=["inputs"],
+        output_names=list(_whole(model).names),
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    proto = program.model_proto
+    _name_batch(proto.graph)
+    write_atomically(Path(path), proto.SerializeToString())
+
+
+def _program(model: TrainedModel) -> torch.export.ExportedProgram:
+    if model.method.is_stochastic:
+        exportable = [name for name in METHODS if not METHODS.get(name).is_stochastic]
+        raise InputError(
+            f"{model.method.name} draws at random in every prediction, which an exported program can't; "
+            f"these can be exported: {', '.join(exportable)}"
+        )
+    batch = torch.export.Dim("batch")
+    example = torch.zeros(2, *model.input_shape, device=next(model.module.parameters()).device)
+    with torch.no_grad():
+        return torch.export.export(_whole(model).eval(), (example,), dynamic_shapes=({0: batch},))
+
+
+def _whole(model: TrainedModel) -> _WholeModel:
+    return _WholeModel(model.module, model.method, model.preprocess)
+
+
+def _name_batch(graph: Any) -> None:
+    """Call the axis of samples "batch" in an ONNX graph, instead of by a generated name."""
+    generated = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    assert generated
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_param == generated:
+                axis.dim_param = "batch"
+
+
+class _WholeModel(nn.Module):
+    """From raw inputs to named tensors."""
+
+    def __init__(self, module: nn.Module, method: Method, preprocess: Preprocess) -> None:
+        super().__init__()
+        self.module = module
+        self.method = method
+        self.preprocess = preprocess
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the outputs."""
+        if isinstance(self.method.interpret(torch.zeros(1, 2)), Opinion):
+            return "probabilities", "belief", "uncertainty"
+        return "probabilities", "uncertainty"
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
+        dtype = next(self.module.parameters()).dtype
+        unused = torch.Generator()  # what is exported does not draw
+        prediction = self.method.predict(self.module, self.preprocess(inputs).to(dtype), unused)
+        return tuple(getattr(prediction, name) for name in self.names)
