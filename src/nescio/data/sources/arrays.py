@@ -1,0 +1,170 @@
+"""ArrayFile: the inputs of an .npz or .npy file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nescio.data._labels import counted, is_no_label
+from nescio.data.dataset import Dataset, Table
+from nescio.data.preprocess import Preprocess
+from nescio.data.sources.base import Input, Labels, Place, Source, as_data
+from nescio.errors import DataError
+
+# What numpy and zipfile raise on a file that is none, or a damaged one, or one that claims too much.
+UNREADABLE = (
+    *(EOFError, MemoryError, OSError, OverflowError, RuntimeError, SyntaxError, ValueError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+CONTENT = ("images", "features")
+
+
+class ArrayFile(Source):
+    """An .npz file with `images` or `features`, and `labels` and `classes` where there are any; or an .npy.
+
+    images: (N, H, W), (N, H, W, C) or (N, C, H, W), as bytes or as numbers from 0 to 255; features: (N, F).
+    labels: (N,), numbers or names; with `classes`, the names of the classes, labels count from 0.
+    """
+
+    about: ClassVar[str] = ".npz files without labels"
+
+    def __init__(self, place: Place, arrays: Mapping[str, np.ndarray]) -> None:
+        self.name = place.path.stem
+        self._place = place
+        self._arrays = arrays
+        self._inputs = arrays["inputs"]
+
+    @classmethod
+    def recognises(cls, place: Place) -> bool:
+        """Files that end in .npz or .npy."""
+        return place.is_file() and place.suffix in (".npz", ".npy")
+
+    @classmethod
+    def open(cls, place: Place, **_: Any) -> ArrayFile:
+        """Read the arrays that are needed, and no other one."""
+        arrays = _arrays(place)
+        inputs = arrays["inputs"]
+        if inputs.dtype.kind not in "biuf":
+            raise DataError(f"{place.short_name}: inputs must be numbers, got {inputs.dtype}")
+        if inputs.ndim == 0 or len(inputs) == 0:
+            raise DataError(f"{place.short_name}: one or more inputs expected, got an array {inputs.shape}")
+        return cls(place, arrays)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def read(self, indices: Sequence[int]) -> list[Input]:
+        """The inputs at these positions, named file:1, file:2 and so on."""
+        return [Input(f"{self._place.name}:{index + 1}", _tensor(self._inputs[index])) for index in indices]
+
+    def fingerprint(self) -> str:
+        """The digest of the file."""
+        return self._place.digest()
+
+    @property
+    def labels(self) -> Labels | None:
+        """Of the array `labels`."""
+        if "labels" not in self._arrays:
+            return None
+        classes = self._arrays.get("classes")
+        return _labels(self._place.short_name, self._arrays["labels"], classes, len(self._inputs))
+
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
+        """All of them; images must be bytes, in any order of the axes, and features finite."""
+        labels = self.labels
+        if labels is None:
+            raise DataError(f"{self._place.short_name} must hold labels beside its inputs, got none")
+        if preprocess is not None:
+            return super().labelled(preprocess)
+        if "images" in self._arrays or self._inputs.ndim > 2:
+            return as_data(self.name, _channels_first(self._place.short_name, self._inputs), labels)
+        return as_data(self.name, _tensor(self._inputs).float(), labels)
+
+
+def _arrays(place: Place) -> dict[str, np.ndarray]:
+    """By name: inputs, the same as images if they are called so, and labels and classes where there are."""
+    try:
+        with place.open_file() as raw:
+            file = np.load(raw, allow_pickle=False)
+            if isinstance(file, np.ndarray):
+                return {"inputs": file}
+            return _members(place.short_name, file)
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"{place.short_name} is not an .npz file of plain arrays: {reason}") from error
+
+
+def _members(name: str, file: np.lib.npyio.NpzFile) -> dict[str, np.ndarray]:
+    found = file.files
+    contents = [content for content in CONTENT if content in found]
+    if not contents and len(found) == 1 and found != ["labels"]:
+        contents = found
+    if not contents:
+        listed = ", ".join(found[:12]) or "nothing"
+        raise DataError(f"{name} must hold images or features, got {listed}")
+    arrays = {"inputs": file[contents[0]]}
+    if contents[0] == "images":
+        arrays["images"] = arrays["inputs"]
+    for content in ("labels", "classes"):
+        if content in found:
+            arrays[content] = file[content]
+    return arrays
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """Bytes as they are, all else in float32; what that can't hold becomes infinite."""
+    if array.dtype == np.uint8:
+        return torch.from_numpy(np.ascontiguousarray(array))
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(np.asarray(array, dtype=np.float32))
+
+
+def _channels_first(name: str, images: np.ndarray) -> Tensor:
+    if images.dtype != np.uint8:
+        found = " with NaN" if images.dtype.kind == "f" and np.isnan(images).any() else ""
+        raise DataError(f"{name}: images must be uint8 0..255, got {images.dtype}{found}")
+    pixels = torch.from_numpy(images)
+    if pixels.ndim == 3:
+        return pixels.unsqueeze(1)
+    if pixels.ndim == 4 and pixels.shape[1] in (1, 3):
+        return pixels
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3):
+        return pixels.permute(0, 3, 1, 2).contiguous()
+    raise DataError(f"{name}: images must be (N, H, W), (N, H, W, C) or (N, C, H, W), got {images.shape}")
+
+
+def _labels(name: str, labels: np.ndarray, classes: np.ndarray | None, count: int) -> Labels:
+    if labels.ndim != 1 or labels.dtype.kind not in "biufSU":
+        raise DataError(f"{name}: labels must be one-dimensional numbers or names, got {_form(labels)}")
+    if len(labels) != count:
+        raise DataError(f"{name}: {count} samples but {len(labels)} labels")
+    values = [_text(name, value) for value in labels.tolist()]
+    for position, value in enumerate(values):
+        if is_no_label(str(value)):
+            raise DataError(f"{name}, labels[{position}]: a label expected, got {str(value)!r}")
+    if classes is None:
+        return Labels(*counted(name, values))
+    if classes.ndim != 1 or classes.dtype.kind not in "SU" or len(classes) < 2:
+        raise DataError(f"{name}: classes must be two or more names, got {_form(classes)}")
+    if labels.dtype.kind not in "iu" or not np.isin(labels, range(len(classes))).all():
+        raise DataError(f"{name}: with classes, labels must be 0..{len(classes) - 1}")
+    names = tuple(str(_text(name, one)) for one in classes.tolist())
+    return Labels(torch.from_numpy(labels.astype(np.int64)), names)
+
+
+def _form(array: np.ndarray) -> str:
+    return f"{array.dtype} {array.shape}"
+
+
+def _text(name: str, value: object) -> object:
+    """Bytes as the text they spell, all else as it is."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: {value!r} is not UTF-8") from error

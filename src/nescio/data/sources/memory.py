@@ -1,0 +1,85 @@
+"""MemorySource: tensors in memory, and the data sets of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from nescio._files import digest
+from nescio.data._loading import load
+from nescio.data.catalog import in_catalog
+from nescio.data.dataset import Dataset, Table
+from nescio.data.preprocess import Preprocess
+from nescio.data.sources.base import Input, Labels, Place, Source, as_data
+
+
+class MemorySource(Source):
+    """Inputs that are tensors in memory: the fast case.
+
+    Args:
+        inputs: (N, ...), images or rows.
+        name: Inputs are called name:1, name:2 and so on; without a name 1, 2 and so on.
+        labels: What they are, where that is known.
+
+    Example:
+        >>> import torch
+        >>> [one.name for one in MemorySource(torch.zeros(2, 3)).read([0, 1])]
+        ['1', '2']
+    """
+
+    about: ClassVar[str] = "tensors"
+
+    def __init__(self, inputs: Tensor, name: str = "", labels: Labels | None = None) -> None:
+        self.inputs = inputs
+        self.name = name
+        self._labels = labels
+
+    @classmethod
+    def of(cls, data: Dataset | Table) -> MemorySource:
+        """A Dataset or a Table as a source."""
+        return cls(data.inputs, data.name, Labels(data.labels, data.classes))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def read(self, indices: Sequence[int]) -> list[Input]:
+        """The inputs at these positions."""
+        prefix = f"{self.name}:" if self.name else ""
+        return [Input(f"{prefix}{index + 1}", self.inputs[index]) for index in indices]
+
+    def fingerprint(self) -> str:
+        """The digest of all values."""
+        return digest({"inputs": self.inputs.cpu()})
+
+    @property
+    def labels(self) -> Labels | None:
+        """As they were given."""
+        return self._labels
+
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
+        """The tensors themselves: nothing is copied."""
+        if self._labels is None:
+            return super().labelled(preprocess)  # which says that there are none
+        return as_data(self.name, self.inputs, self._labels)
+
+
+class CatalogSource(MemorySource):
+    """A data set of the catalog, by its name."""
+
+    about: ClassVar[str] = "data sets of the catalog"
+    options: ClassVar[tuple[str, ...]] = ("split", "data_dir")
+
+    @classmethod
+    def recognises(cls, place: Place) -> bool:
+        """Whether the catalog has this name, which wins over a folder of that name."""
+        return place.content is None and in_catalog(place.name)
+
+    @classmethod
+    def open(
+        cls, place: Place, *, split: str = "test", data_dir: str | Path | None = None, **_: Any
+    ) -> MemorySource:
+        """Load it, fetching it first where it is not here."""
+        return cls.of(load(place.name, split, data_dir=data_dir))

@@ -1,0 +1,175 @@
+"""open_source: from a path or a name to its source, by the registry of the kinds there are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nescio._registry import Registry
+from nescio.data.sources.base import Input, Place, Source
+from nescio.errors import DataError, InputError
+
+# Options of `open_source` as messages call them, and what they go with.
+GOES_WITH = {
+    "size": "a folder of pictures",
+    "strict": "a folder of pictures",
+    "label": "a .csv file",
+    "split": "a data set of the catalog",
+    "data_dir": "a data set of the catalog",
+}
+
+
+def _register_ours() -> None:
+    from nescio.data.sources.arrays import ArrayFile
+    from nescio.data.sources.memory import CatalogSource
+    from nescio.data.sources.pictures import PictureFolder
+    from nescio.data.sources.tables import TableFile
+
+    SOURCES.register("catalog", CatalogSource)
+    SOURCES.register("pictures", PictureFolder)
+    SOURCES.register("arrays", ArrayFile)
+    SOURCES.register("tables", TableFile)
+
+
+SOURCES: Registry[type[Source]] = Registry("source", "nescio.sources", _register_ours)
+
+
+def register_source(name: str, source: type[Source]) -> None:
+    """Make a kind of source known to train, evaluate, predict and the service.
+
+    Args:
+        name: Of the kind.
+        source: The class. `open_source` asks it after the kinds that come with nescio.
+
+    Raises:
+        InputError: If another kind has that name.
+
+    Example:
+        >>> from nescio.data.sources.arrays import ArrayFile
+        >>> register_source("arrays", ArrayFile)  # the same again may be registered
+    """
+    SOURCES.register(name, source)
+
+
+def open_source(place: str | Path, content: bytes | None = None, **options: Any) -> Source:
+    """The source at a place: a folder of pictures, a file, a data set of the catalog, or a kind of your own.
+
+    Args:
+        place: A path, or the name of a data set, which wins over a folder of that name.
+        content: The bytes of a file, where they are not on the disk; `place` is then only its name.
+        options: `label`, the column of a .csv file that holds the labels; `size`, (height, width) or one
+            number, and `strict`, to refuse unreadable files, of a folder of pictures; `split` and `data_dir`
+            of a data set of the catalog. None is as good as not given.
+
+    Raises:
+        InputError: If there is nothing at the place, or an option is given that does not go with it.
+        DataError: If what is there can't be read at all.
+
+    Example:
+        >>> source = open_source("rows.csv", b"a,b,label\\n1,2,cat\\n3,4,dog\\n")
+        >>> len(source), source.labels.classes
+        (2, ('cat', 'dog'))
+    """
+    found = Place(str(place), content)
+    kind = _kind_of(found)
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    for name in given:
+        if name not in kind.options:
+            raise InputError(f"{name} goes with {GOES_WITH.get(name, name)}, not with {found.short_name}")
+    return kind.open(found, **given)
+
+
+def _kind_of(place: Place) -> type[Source]:
+    from nescio.data.sources.pictures import PictureFile
+
+    for name in SOURCES:
+        kind = SOURCES.get(name)
+        if kind.recognises(place):
+            return kind
+    if place.is_file():
+        return PictureFile  # whatever its name: its content decides whether it is one
+    raise InputError(
+        f"there is no file or folder {place.name}, nor a data set of that name; "
+        "nescio data list names the data sets"
+    )
+
+
+class SeveralSources(Source):
+    """Several sources, one after the other."""
+
+    about: ClassVar[str] = "several sources"
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.name = ", ".join(source.name for source in sources)
+        self._members: list[tuple[Source, int]] = []
+        for source in sources:
+            self._members += [(source, index) for index in range(len(source))]
+        self._sources = sources
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def read(self, indices: Sequence[int]) -> list[Input]:
+        """The inputs at these positions."""
+        found: list[Input] = []
+        for index in indices:
+            source, inside = self._members[index]
+            found += source.read([inside])
+        return found
+
+    def fingerprint(self) -> str:
+        """Of all of them."""
+        lines = "\n".join(f"{len(source)} {source.fingerprint()}" for source in self._sources)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+
+class UnreadableSource(Source):
+    """What could not be opened: one input with an error."""
+
+    about: ClassVar[str] = "what can't be opened"
+
+    def __init__(self, name: str, error: str) -> None:
+        self.name = name
+        self._error = " ".join(error.split())
+
+    def __len__(self) -> int:
+        return 1
+
+    def read(self, indices: Sequence[int]) -> list[Input]:
+        """The error, at every position that is asked for."""
+        return [Input(self.name, None, self._error) for _ in indices]
+
+    def fingerprint(self) -> str:
+        """The error."""
+        return self._error
+
+
+def open_sources(places: Sequence[str | Path | Place]) -> Source:
+    """One or several places as one source; one that can't be read is an input with an error among the others.
+
+    Args:
+        places: Paths or names, or files as bytes.
+
+    Raises:
+        InputError: If there is nothing at one of the places.
+
+    Example:
+        >>> source = open_sources([Place("a.csv", b"1,2"), Place("b.npz", b"broken")])
+        >>> [one.error is None for one in source.read([0, 1])]
+        [True, False]
+    """
+    if not places:
+        raise InputError("there must be one or more places to read from, got none")
+    sources: list[Source] = []
+    for place in places:
+        given = place if isinstance(place, Place) else Place(str(place))
+        try:
+            source = open_source(given.name, given.content)
+            if len(source) == 0:
+                raise DataError(f"{given.name} holds nothing to read, where pictures were expected")
+            sources.append(source)
+        except DataError as error:
+            sources.append(UnreadableSource(given.name, str(error)))
+    return sources[0] if len(sources) == 1 else SeveralSources(sources)

@@ -1,0 +1,216 @@
+"""Records: the one way out. What a model says of an input, the same in tables, JSON, CSV, Parquet, HTTP.
+
+A record is a dict with the keys of `FIELDS`:
+
+- `name`: of the input: a file, or a file and the number of a row from 1 on.
+- `answer`: the class, or "I do not know".
+- `label`: the class, or None where the model does not know.
+- `best`: the most probable class, whatever the doubt.
+- `accepted`: whether the model stands by its answer.
+- `probability`: of the most probable class.
+- `probabilities`: of all classes, in the order of the model's classes.
+- `belief`: of all classes likewise; None for a model without evidence.
+- `uncertainty`: from 0 to 1.
+- `entropy`: of the probabilities, as a part of the most there can be, from 0 to 1.
+- `error`: why there is no answer, on one line; None where there is one. With an error, the rest is None.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nescio.data import Dataset, Table
+from nescio.data.sources import Input, MemorySource, Place, Source, open_sources
+from nescio.errors import DataError, InputError, NescioError
+from nescio.opinions.categorical import Prediction
+from nescio.opinions.opinion import Opinion
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+Record = dict[str, Any]
+Inputs = Source | Dataset | Table | Tensor | str | Path | Sequence[str | Path | Place]
+
+FIELDS = (
+    "name",
+    "answer",
+    "label",
+    "best",
+    "accepted",
+    "probability",
+    "probabilities",
+    "belief",
+    "uncertainty",
+    "entropy",
+    "error",
+)
+NO_ANSWER = "I do not know"  # what is said where a model does not stand by its answer
+TOO_LARGE = "has values that are too large for the network"
+CHUNK = 1024  # inputs that are read and predicted at a time
+
+
+def predict_records(model: TrainedModel, inputs: Inputs) -> list[Record]:
+    """What a model says of inputs, as the command line, files and the service say it.
+
+    Args:
+        model: The model.
+        inputs: A source; tensors (N, ...); or paths: pictures, folders of them, .npz, .npy and .csv files.
+            One that can't be read gets a record with an error, and the others are answered.
+
+    Returns:
+        A record for each input, in order; see `FIELDS`.
+
+    Raises:
+        InputError: If there is no file at a path.
+
+    Example:
+        >>> import torch, nescio
+        >>> table = nescio.data.Table(torch.eye(2).repeat(8, 1), torch.arange(16) % 2, ("a", "b"), "eye")
+        >>> model = nescio.TrainedModel.train(table, settings=nescio.TrainingSettings(epochs=1))
+        >>> records = predict_records(model, torch.tensor([[1.0, 0.0], [0.0, float("nan")]]))
+        >>> records[0]["name"], records[0]["best"] in model.classes, len(records[0]["probabilities"])
+        ('1', True, 2)
+        >>> records[1]["error"]
+        'has a value that is not finite'
+    """
+    return list(iterate_records(model, as_source(inputs)))
+
+
+def as_source(inputs: Inputs) -> Source:
+    """Whatever `predict_records` takes, as a source."""
+    if isinstance(inputs, Source):
+        return inputs
+    if isinstance(inputs, Dataset | Table):
+        return MemorySource.of(inputs)
+    if isinstance(inputs, Tensor):
+        return MemorySource(inputs)
+    if isinstance(inputs, str | Path):
+        return open_sources([inputs])
+    if isinstance(inputs, Sequence):
+        return open_sources(inputs)
+    raise InputError(f"inputs must be a source, tensors or paths, got {type(inputs).__name__}")
+
+
+def iterate_records(model: TrainedModel, source: Source) -> Iterator[Record]:
+    """The records of a source one after the other; a chunk of it is in memory at a time."""
+    for start in range(0, len(source), CHUNK):
+        yield from records_of(model, source.read(range(start, min(start + CHUNK, len(source)))))
+
+
+def records_of(model: TrainedModel, inputs: Sequence[Input]) -> list[Record]:
+    """A record for each input that a source has read."""
+    records: list[Record] = []
+    prepared: list[Tensor] = []
+    answered: list[Record] = []
+    for one in inputs:
+        record = dict.fromkeys(FIELDS) | {"name": one.name, "error": one.error}
+        records.append(record)
+        if one.value is None:
+            continue
+        try:
+            prepared.append(model.preprocess.prepare(one.value))
+        except DataError as error:
+            record["error"] = " ".join(str(error).split())
+        else:
+            answered.append(record)
+    if prepared:
+        for record, answer in zip(answered, answers_of(model, _stacked(prepared)), strict=True):
+            record.update(answer)
+    return records
+
+
+def _stacked(prepared: list[Tensor]) -> Tensor:
+    """(N, ...); bytes stay bytes unless there are other numbers too."""
+    if len({tensor.dtype for tensor in prepared}) > 1:
+        prepared = [tensor.float() for tensor in prepared]
+    return torch.stack(prepared)
+
+
+def answers_of(model: TrainedModel, inputs: Tensor) -> list[Record]:
+    """What a model says of prepared inputs (N, *input_shape): records without a name.
+
+    Inputs that the network overflows on are found by halves: they alone get an error.
+    """
+    prediction = _prediction(model, inputs)
+    if prediction is not None:
+        return _answers(model, prediction)
+    if len(inputs) == 1:
+        return [{"error": TOO_LARGE}]
+    half = len(inputs) // 2
+    return answers_of(model, inputs[:half]) + answers_of(model, inputs[half:])
+
+
+def _prediction(model: TrainedModel, inputs: Tensor) -> Prediction | None:
+    try:
+        prediction = model.predict(inputs)
+    except NescioError:
+        # The inputs are finite and of the right shape: what is not is what the network makes of them.
+        return None
+    return prediction if bool(prediction.probabilities.isfinite().all()) else None
+
+
+def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
+    accepted = model.accepts(prediction).tolist()
+    probability = prediction.max_probability().tolist()
+    probabilities = prediction.probabilities.tolist()
+    belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(accepted)
+    uncertainty = prediction.uncertainty.tolist()
+    entropy = prediction.entropy(normalized=True).tolist()
+    answers = []
+    for place, label in enumerate(prediction.labels.tolist()):
+        best = model.classes[label]
+        answers.append(
+            {
+                "answer": best if accepted[place] else NO_ANSWER,
+                "label": best if accepted[place] else None,
+                "best": best,
+                "accepted": accepted[place],
+                "probability": probability[place],
+                "probabilities": probabilities[place],
+                "belief": belief[place],
+                "uncertainty": uncertainty[place],
+                "entropy": entropy[place],
+                "error": None,
+            }
+        )
+    return answers
+
+
+def to_json_lines(records: Iterable[Mapping[str, Any]]) -> str:
+    """One JSON object a line.
+
+    Example:
+        >>> to_json_lines([{"name": "a.png", "error": "a.png is damaged"}])
+        '{"name": "a.png", "error": "a.png is damaged"}\\n'
+    """
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def to_csv(records: Iterable[Mapping[str, Any]], header: bool = True) -> str:
+    """Comma-separated lines, lists as JSON in their cell, None as an empty cell.
+
+    Args:
+        records: All with the same fields.
+        header: Whether the first line names the fields.
+
+    Example:
+        >>> print(to_csv([{"name": "a.png", "probabilities": [0.5, 0.5], "error": None}]), end="")
+        name,probabilities,error
+        a.png,"[0.5, 0.5]",
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, record in enumerate(records):
+        if header and number == 0:
+            writer.writerow(record)
+        cells = [json.dumps(cell) if isinstance(cell, list) else cell for cell in record.values()]
+        writer.writerow(cells)
+    return text.getvalue()
