@@ -50,14 +50,13 @@ def network_of(text: str | None, data: Dataset | Table, method: Method) -> Encod
     What is left out is as the data and the method need it.
     """
     from nescio.encoders import ENCODERS, make_encoder
-    from nescio.inference.model import raw_inputs
 
     given: dict[str, Any] = {}
     kind = text
     if text is not None and text not in ENCODERS:
         given = _fields(text)
         kind = given.pop("kind", None)
-    input_shape = tuple(raw_inputs(data).shape[1:])
+    input_shape = tuple(data.inputs.shape[1:])
     spec = make_encoder(kind, input_shape, len(data.classes), **given)
     # The method may change what the user has left open, and nothing else.
     return dataclasses.replace(method.default_encoder(spec), **given)  # type: ignore[type-var]

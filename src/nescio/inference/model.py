@@ -232,9 +232,7 @@ def default_network(data: Dataset | Table) -> EncoderSpec:
     return make_encoder(None, tuple(data.inputs.shape[1:]), len(data.classes))
 
 
-def require_network(
-    module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int
-) -> None:
+def require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
     """A network that takes inputs like the example (1, ...) and gives logits for so many classes."""
     if spec is not None and spec.input_shape != tuple(example.shape[1:]):
         raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")

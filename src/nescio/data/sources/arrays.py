@@ -32,6 +32,7 @@ class ArrayFile(Source):
     labels: (N,), numbers or names; with `classes`, the names of the classes, labels count from 0.
     """
 
+    kind: ClassVar[str] = "arrays"
     about: ClassVar[str] = ".npz files without labels"
 
     def __init__(self, place: Place, arrays: Mapping[str, np.ndarray]) -> None:

@@ -123,6 +123,7 @@ class Source(ABC):
     then it can be trained on and evaluated with.
 
     Attributes:
+        kind: What this kind of source is called in the registry.
         about: What it is, in the plural, for messages: "folders of pictures".
         options: Which options of `open_source` it takes; the others are refused.
         name: Of this one.
@@ -136,6 +137,7 @@ class Source(ABC):
         [Input(name='two rows:2', value=tensor([3., 4.]), error=None)]
     """
 
+    kind: ClassVar[str] = ""
     about: ClassVar[str] = "sources"
     options: ClassVar[tuple[str, ...]] = ()
     name: str

@@ -69,6 +69,7 @@ class MemorySource(Source):
 class CatalogSource(MemorySource):
     """A data set of the catalog, by its name."""
 
+    kind: ClassVar[str] = "catalog"
     about: ClassVar[str] = "data sets of the catalog"
     options: ClassVar[tuple[str, ...]] = ("split", "data_dir")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from nescio._registry import Registry
 from nescio.data.sources.base import Input, Place, Source
 from nescio.errors import DataError, InputError
+
+SourceClass = TypeVar("SourceClass", bound=type[Source])
 
 # Options of `open_source` as messages call them, and what they go with.
 GOES_WITH = {
@@ -27,30 +29,39 @@ def _register_ours() -> None:
     from nescio.data.sources.pictures import PictureFolder
     from nescio.data.sources.tables import TableFile
 
-    SOURCES.register("catalog", CatalogSource)
-    SOURCES.register("pictures", PictureFolder)
-    SOURCES.register("arrays", ArrayFile)
-    SOURCES.register("tables", TableFile)
+    for source in (CatalogSource, PictureFolder, ArrayFile, TableFile):
+        register_source(source)
 
 
-SOURCES: Registry[type[Source]] = Registry("source", "nescio.sources", _register_ours)
+def _check(name: str, source: type[Source]) -> None:
+    if not isinstance(source, type) or not issubclass(source, Source):
+        raise InputError(f"the source {name!r} must be a subclass of Source, got {source!r}")
+    if source.kind != name:
+        raise InputError(f"{source.__name__} calls itself {source.kind!r}, but is registered as {name!r}")
 
 
-def register_source(name: str, source: type[Source]) -> None:
-    """Make a kind of source known to train, evaluate, predict and the service.
+SOURCES: Registry[type[Source]] = Registry("source", "nescio.sources", _register_ours, check=_check)
+
+
+def register_source(source: SourceClass) -> SourceClass:
+    """Make a kind of source known to train, evaluate, predict and the service, by its `kind`.
 
     Args:
-        name: Of the kind.
         source: The class. `open_source` asks it after the kinds that come with nescio.
 
+    Returns:
+        The same class, so that this can stand above it as a decorator.
+
     Raises:
-        InputError: If another kind has that name.
+        InputError: If it is no source, or if another kind has its name.
 
     Example:
         >>> from nescio.data.sources.arrays import ArrayFile
-        >>> register_source("arrays", ArrayFile)  # the same again may be registered
+        >>> register_source(ArrayFile) is ArrayFile
+        True
     """
-    SOURCES.register(name, source)
+    SOURCES.register(source.kind, source)
+    return source
 
 
 def open_source(place: str | Path, content: bytes | None = None, **options: Any) -> Source:

@@ -69,6 +69,7 @@ class PictureFolder(Source):
             counts and names them, and they are passed over.
     """
 
+    kind: ClassVar[str] = "pictures"
     about: ClassVar[str] = "folders without one sub-folder a class"
     options: ClassVar[tuple[str, ...]] = ("size", "strict")
 

@@ -38,6 +38,7 @@ class TableFile(Source):
         label: The column that holds the labels, by its name or, without a header, its number from 1 on.
     """
 
+    kind: ClassVar[str] = "tables"
     about: ClassVar[str] = ".csv files without labels"
     options: ClassVar[tuple[str, ...]] = ("label",)
 
