@@ -1,3 +1,5 @@
+from collections import UserDict
+
 import pytest
 import torch
 from torch import nn
@@ -122,6 +124,13 @@ def test_parts_held_in_evaluation_stay_so(blobs):
 SAMPLE = torch.zeros(2, 6)
 
 
+class BatchEncoding(UserDict):
+    """What a tokenizer gives: a mapping that is no dict."""
+
+
+TOKENS = BatchEncoding(input_ids=torch.zeros(2, 6), attention_mask=torch.ones(2, 6))
+
+
 @pytest.mark.parametrize(
     ("convert", "reason"),
     [
@@ -140,6 +149,13 @@ SAMPLE = torch.zeros(2, 6)
         (lambda: from_softmax(Named(), head="after"), "must name an nn.Linear"),
         (lambda: from_softmax(Named()), "more than one nn.Linear, head, body, side: give a sample, or head="),
         (lambda: from_softmax(Named(), SAMPLE / 0), "must be finite"),
+        (
+            lambda: from_softmax(Named(), TOKENS),
+            r"sample must be one tensor \(N, ...\), got a BatchEncoding of input_ids, attention_mask; .* head=",
+        ),
+        (lambda: from_softmax(Named(), dict(TOKENS), head="head"), "got a dict of input_ids, attention_mask"),
+        (lambda: from_softmax(Named(), [[0.0] * 6]), r"sample must be a tensor \(N, ...\), got list"),
+        (lambda: from_softmax(Named(), torch.zeros(2, 5)), r"can't take the sample \(2, 5\): "),
         (lambda: from_softmax(Named(), num_classes=1), "num_classes must be 2 or more, got 1"),
     ],
 )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from nescio.errors import InputError
 
-START_EVIDENCE = 10.0  # times K: as much evidence as an opinion with u = 1/11 holds
+_START_EVIDENCE = 10.0  # times K: as much evidence as an opinion with u = 1/11 holds
 
 
 def from_softmax(
@@ -22,13 +24,32 @@ def from_softmax(
 ) -> nn.Module:
     """A copy of a softmax network whose logits can be read as evidence; train it on for a few epochs.
 
-    Softmax does not change when all logits move by one number, evidence does: with `sample`, typical inputs
-    (N, ...) as the network takes them, the head's bias is moved so that the total evidence starts at a sound
-    size. head: the name of the nn.Linear that gives the logits, as in `network.named_modules()`; without it
-    the sample finds it. num_classes: replace the head by a new one for so many classes.
+    Softmax does not change when all logits move by one number, evidence does: with a sample the head's bias
+    is moved so that the total evidence starts at a sound size.
+
+    Args:
+        network: From inputs (N, ...) to logits (N, K), with an nn.Linear inside it as its head.
+        sample: Typical inputs (N, ...) as the network takes them, one tensor.
+        head: The name of the nn.Linear that gives the logits, as in `network.named_modules()`; without it the
+            sample finds it.
+        num_classes: Replace the head by a new one for so many classes.
+
+    Returns:
+        The copy; the network itself is left alone.
+
+    Raises:
+        InputError: If the head can't be told or moved, or the sample is no tensor that the network takes.
+
+    Example:
+        >>> softmax = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> converted = from_softmax(softmax, torch.zeros(5, 4))
+        >>> float(converted(torch.zeros(1, 4)).exp().sum())  # ten times as much evidence as classes
+        30.0
     """
     if num_classes is not None and num_classes < 2:
         raise InputError(f"num_classes must be 2 or more, got {num_classes}")
+    if sample is not None:
+        _require_tensor(sample)
     converted = copy.deepcopy(network)
     name = _head_name(converted, head, sample)
     layer = _linear(converted, name)
@@ -37,6 +58,19 @@ def from_softmax(
     if sample is not None:
         _move_bias(converted, layer, sample)
     return converted
+
+
+def _require_tensor(sample: object) -> None:
+    if isinstance(sample, Tensor):
+        return
+    if isinstance(sample, Mapping):
+        # A tokenizer gives several tensors by name, and a network for text takes them as keywords.
+        names = ", ".join(str(name) for name in sample)
+        raise InputError(
+            f"sample must be one tensor (N, ...), got a {type(sample).__name__} of {names}; for a network that "
+            "takes several inputs leave sample out and say head=, the name of its last nn.Linear"
+        )
+    raise InputError(f"sample must be a tensor (N, ...), got {type(sample).__name__}")
 
 
 def _head_name(network: nn.Module, head: str | None, sample: Tensor | None) -> str:
@@ -74,15 +108,19 @@ def _giver(network: nn.Module, head: str | None, sample: Tensor) -> str:
         raise InputError(f"network must give a tensor of logits, got {type(logits).__name__}")
     if not bool(logits.isfinite().all()):
         raise InputError("the logits for the sample must be finite, got NaN or infinity")
-    tried = [(name, output) for name, output in reversed(given) if head in (None, name)]
+    tried = []
+    for name, output in reversed(given):
+        if head is None or head == name:
+            tried.append((name, output))
     for name, output in tried:
         if output.ndim == 2 and torch.equal(output, logits):
             return name
     if not tried:
         raise InputError(f"the head {head or 'of the network'} took no part when the sample was run")
+    last, output = tried[0]
     raise InputError(
-        f"the head must give the logits (N, K): the output of {tried[0][0]}, {tuple(tried[0][1].shape)}, is "
-        f"not the network's own, {tuple(logits.shape)}; take off what comes after it, or say head="
+        f"the head must give the logits (N, K): the output of {last}, {tuple(output.shape)}, is not the "
+        f"network's own, {tuple(logits.shape)}; take off what comes after it, or say head="
     )
 
 
@@ -90,15 +128,21 @@ def _giver(network: nn.Module, head: str | None, sample: Tensor) -> str:
 def _run(network: nn.Module, sample: Tensor) -> tuple[object, list[tuple[str, Tensor]]]:
     """What the network gives for the sample, and what each nn.Linear in it gave, in the order they ran."""
     given: list[tuple[str, Tensor]] = []
-    hooks = [
+
+    def note_output_of(name: str, layer: nn.Linear) -> RemovableHandle:
         # A copy: what comes after may change the output in place.
-        layer.register_forward_hook(lambda _, __, output, name=name: given.append((name, output.clone())))
-        for name, layer in network.named_modules()
-        if name and isinstance(layer, nn.Linear)
-    ]
+        return layer.register_forward_hook(lambda _, __, output: given.append((name, output.clone())))
+
+    hooks = []
+    for name, layer in network.named_modules():
+        if name and isinstance(layer, nn.Linear):
+            hooks.append(note_output_of(name, layer))
     modes = [(module, module.training) for module in network.modules()]  # parts may be held in evaluation
     try:
         logits = network.eval()(sample)
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"the network can't take the sample {tuple(sample.shape)}: {reason}") from error
     finally:
         for module, mode in modes:
             module.training = mode
@@ -128,7 +172,7 @@ def _move_bias(network: nn.Module, head: nn.Linear, sample: Tensor) -> None:
     logits, _ = _run(network, sample)
     assert isinstance(logits, Tensor)
     total = float(logits.double().logsumexp(1).median())
-    head.bias.add_(math.log(START_EVIDENCE * head.out_features) - total)
+    head.bias.add_(math.log(_START_EVIDENCE * head.out_features) - total)
 
 
 def _listed(names: list[str]) -> str:
