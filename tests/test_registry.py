@@ -1,9 +1,10 @@
 import importlib.metadata
+from dataclasses import dataclass
 
 import pytest
 
 from nescio import _registry
-from nescio._registry import Registry
+from nescio._registry import Registry, require_defined, with_settings
 from nescio.errors import InputError, NescioWarning
 
 
@@ -47,3 +48,70 @@ def test_entry_points_are_loaded_once_and_a_broken_one_takes_nothing_away(monkey
         assert registry.get("whole")("[1]") == [1]
     assert list(registry) == ["whole"]
     assert asked == ["nescio.tests"]
+
+
+def test_other_names_are_found_but_not_listed():
+    registry = Registry("shape", "nescio.tests", aliases={"circle": "round"})
+    registry.register("round", 1)
+    assert registry.get("circle") == 1
+    assert "circle" in registry
+    assert (list(registry), len(registry)) == (["round"], 1)
+
+
+@pytest.mark.parametrize("name", [None, ["round"], 3])
+def test_what_is_no_name_is_not_found(name):
+    registry = Registry("shape", "nescio.tests")
+    registry.register("round", 1)
+    assert name not in registry
+    with pytest.raises(InputError, match="shape must be one of round, got"):
+        registry.get(name)
+
+
+def test_what_is_not_of_the_kind_is_refused():
+    def check(name, item):
+        if item < 0:
+            raise InputError(f"{name} is below zero")
+
+    registry = Registry("shape", "nescio.tests", check=check)
+    with pytest.raises(InputError, match="square is below zero"):
+        registry.register("square", -1)
+    assert "square" not in registry
+
+
+@dataclass
+class Point:
+    x: int
+    y: int = 0
+
+
+def test_a_dataclass_with_settings():
+    assert with_settings("the point", Point, {"x": 3}) == Point(3)
+    with pytest.raises(InputError, match="the point has no setting 'z'; it has x, y"):
+        with_settings("the point", Point, {"x": 3, "z": 4})
+    with pytest.raises(InputError, match=r"settings do not fit the point: .*'x'"):
+        with_settings("the point", Point, {})
+
+
+def test_what_a_class_must_define():
+    class Base:
+        size: int
+
+        def area(self): ...
+
+        @classmethod
+        def made(cls): ...
+
+    class Whole(Base):
+        size = 3
+
+        def area(self):
+            return 9
+
+        @classmethod
+        def made(cls):
+            return cls()
+
+    required = {"size": "a number", "area": "its area", "made": "a new one"}
+    require_defined(Whole, Base, required)
+    with pytest.raises(InputError, match=r"Half is no Base yet: it must define area \(its area\), made"):
+        require_defined(type("Half", (Base,), {"size": 1}), Base, required)

@@ -17,6 +17,7 @@ from nescio.methods.registry import (
     method_to_dict,
     register_method,
 )
+from nescio.methods.second_stage import TwoStage
 
 OURS: tuple[type[Method], ...] = (Softmax, Dropout, Ensemble, FFGU, FFLU, MNFG, EDL)
 
@@ -35,6 +36,7 @@ __all__ = [
     "FeatureBatch",
     "Method",
     "Softmax",
+    "TwoStage",
     "make_method",
     "method_from_dict",
     "method_to_dict",

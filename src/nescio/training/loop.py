@@ -21,6 +21,7 @@ from nescio.training.augment import draw_moves, moved
 from nescio.training.diagnostics import dead_classes, require_finite, warn_if_stuck, warn_of_dead_evidence
 from nescio.training.run import Metrics, Run, State
 from nescio.training.runtime import make_fabric
+from nescio.training.second_stage import fit_second_stage
 from nescio.training.settings import LARGEST_SEED, TrainingSettings
 
 if TYPE_CHECKING:
@@ -146,7 +147,20 @@ def fit(
                         report(metrics)
             state.best.restore(loop.module)
     module.eval()
+    fit_second_stage(method, module, lambda: _batches_in_order(module, standardize, train, settings))
     return state.history
+
+
+def _batches_in_order(
+    module: nn.Module, standardize: Standardize, samples: Samples, settings: TrainingSettings
+) -> Iterator[Batch]:
+    """All samples, once and in their order, as the module takes them."""
+    like = next(module.parameters())
+    for index in torch.split(torch.arange(len(samples)), settings.batch_size):
+        part = samples.batch(index)
+        inputs = as_input(part.inputs.to(like.device), standardize).to(like.dtype)
+        weights = None if part.weights is None else part.weights.to(like.device)
+        yield Batch(inputs, part.labels.to(like.device), weights)
 
 
 def member_seed(seed: int, number: int) -> int:

@@ -1,0 +1,49 @@
+import pytest
+import torch
+
+import nescio as ev
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.methods import Dropout
+
+
+def test_dropout_averages_passes_with_units_switched_off():
+    """One hidden unit, kept half of the time: by hand, the mean of softmax with it doubled and without it."""
+    method = Dropout(samples=4000)
+    module = method.build(MLPSpec(1, 2, hidden=(1,), dropout=0.5)).eval()
+    inputs = torch.tensor([[1.5]])
+    with torch.no_grad():
+        module[0].weight.fill_(1.0), module[0].bias.zero_()
+        hidden = module[0](inputs).relu()
+        on, off = (module[3](scale * hidden).softmax(-1) for scale in (2.0, 0.0))
+        found = method.predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    torch.testing.assert_close(found, (on + off) / 2, rtol=0, atol=0.02)
+    assert not module.training
+    assert not module[2].training
+
+
+def test_dropout_needs_a_network_with_it():
+    with pytest.raises(ev.InputError, match="needs a network with dropout"):
+        Dropout().build(MLPSpec(3, 2))
+    assert Dropout().default_encoder(MLPSpec(3, 2)).dropout == 0.5
+    assert Dropout().default_encoder(MLPSpec(3, 2, dropout=0.2)).dropout == 0.2
+
+
+def test_the_first_layers_are_computed_once():
+    calls = []
+    module = Dropout().build(LeNetSpec(filters=(2, 3), hidden=4)).eval()
+    module[0].register_forward_hook(lambda *_: calls.append("convolution"))
+    module[-1].register_forward_hook(lambda *_: calls.append("last"))
+    Dropout(samples=5).predict(module, torch.randn(2, 1, 28, 28), torch.Generator())
+    assert calls == ["convolution"] + ["last"] * 5
+
+
+def test_dropout_that_works_in_place_is_the_same():
+    spec = MLPSpec(4, 3, dropout=0.5)
+    torch.manual_seed(0)
+    module, inputs = spec.build().eval(), torch.randn(5, 4)
+    plain = Dropout().predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    for layer in module:
+        if isinstance(layer, torch.nn.Dropout):
+            layer.inplace = True
+    found = Dropout().predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    assert torch.equal(found, plain)

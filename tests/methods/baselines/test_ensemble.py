@@ -1,0 +1,32 @@
+import torch
+from torch.nn.functional import cross_entropy
+
+from nescio.encoders import MLPSpec
+from nescio.methods import Batch, Ensemble
+
+
+def test_the_ensemble_minimises_clean_and_adversarial_loss():
+    """Against the plain computation: two losses, their mean, and its gradient by one backward pass."""
+    method, spec = Ensemble(2, epsilon=0.05), MLPSpec(5, 3)
+    torch.manual_seed(0)
+    member = method.build(spec).networks[0].train()
+    batch = Batch(torch.randn(8, 5), torch.arange(8) % 3, None, torch.tensor([1.0, 2, 3, 4, 5]))
+    loss, _ = method.objective(member, batch, 0.0, 8)
+    found = torch.autograd.grad(loss, list(member.parameters()))
+    inputs = batch.inputs.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(cross_entropy(member(inputs), batch.labels), inputs)
+    attacked = batch.inputs + 0.05 * batch.input_range * slope.sign()
+    plain = 0.5 * (
+        cross_entropy(member(batch.inputs), batch.labels) + cross_entropy(member(attacked), batch.labels)
+    )
+    torch.testing.assert_close(loss, plain)
+    torch.testing.assert_close(found, torch.autograd.grad(plain, list(member.parameters())))
+
+
+def test_the_ensemble_is_the_mean_of_its_members():
+    method = Ensemble(3)
+    module = method.build(MLPSpec(5, 4)).eval()
+    inputs = torch.randn(6, 5)
+    expected = torch.stack([one(inputs).softmax(-1) for one in method.members(module)]).mean(0)
+    torch.testing.assert_close(method.predict(module, inputs, torch.Generator()).probabilities, expected)
+    assert not torch.equal(module.networks[0][0].weight, module.networks[1][0].weight)
