@@ -151,7 +151,7 @@ TOKENS = BatchEncoding(input_ids=torch.zeros(2, 6), attention_mask=torch.ones(2,
         (lambda: from_softmax(Named(), SAMPLE / 0), "must be finite"),
         (
             lambda: from_softmax(Named(), TOKENS),
-            r"sample must be one tensor \(N, ...\), got a BatchEncoding of input_ids, attention_mask; .* head=",
+            r"must be one tensor \(N, ...\), got a BatchEncoding of input_ids, attention_mask; .* head=",
         ),
         (lambda: from_softmax(Named(), dict(TOKENS), head="head"), "got a dict of input_ids, attention_mask"),
         (lambda: from_softmax(Named(), [[0.0] * 6]), r"sample must be a tensor \(N, ...\), got list"),

@@ -43,7 +43,8 @@ def from_softmax(
     Example:
         >>> softmax = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         >>> converted = from_softmax(softmax, torch.zeros(5, 4))
-        >>> float(converted(torch.zeros(1, 4)).exp().sum())  # ten times as much evidence as classes
+        >>> evidence = converted(torch.zeros(1, 4)).detach().exp()
+        >>> round(float(evidence.sum()), 3)  # ten times the number of classes
         30.0
     """
     if num_classes is not None and num_classes < 2:
@@ -67,8 +68,8 @@ def _require_tensor(sample: object) -> None:
         # A tokenizer gives several tensors by name, and a network for text takes them as keywords.
         names = ", ".join(str(name) for name in sample)
         raise InputError(
-            f"sample must be one tensor (N, ...), got a {type(sample).__name__} of {names}; for a network that "
-            "takes several inputs leave sample out and say head=, the name of its last nn.Linear"
+            f"sample must be one tensor (N, ...), got a {type(sample).__name__} of {names}; for a network "
+            "that takes several inputs leave sample out and say head=, the name of its last nn.Linear"
         )
     raise InputError(f"sample must be a tensor (N, ...), got {type(sample).__name__}")
 
