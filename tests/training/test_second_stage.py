@@ -9,7 +9,7 @@ from torch import nn
 
 from nescio import InputError, TrainedModel, TrainingSettings
 from nescio.data import Table
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import Ability, MLPSpec, features_of
 from nescio.methods import FeatureBatch, Method, Softmax, TwoStage, register_method
 from nescio.methods._shared import softmax_loss
@@ -78,7 +78,7 @@ SETTINGS = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
 
 def means_by_hand(model, table):
     with torch.no_grad():
-        features = model.module.features(model.standardize(table.features))
+        features = model.module.features(model.preprocess(table.features))
     return torch.stack([features[table.labels == label].mean(0) for label in range(3)])
 
 
@@ -110,13 +110,13 @@ def test_a_run_that_goes_on_fits_it_again(registered, table, tmp_path):
 def test_weights_count_like_repetition():
     torch.manual_seed(0)
     inputs, labels, weights = torch.randn(12, 4), torch.arange(12) % 3, torch.arange(12) % 4 + 1
-    method, standardize = NearestMean(), Standardize((0.0,) * 4, (1.0,) * 4)
+    method, preprocess = NearestMean(), Preprocess((4,), (0.0,) * 4, (1.0,) * 4)
     means = []
     for repeats, given in ((torch.ones_like(weights), weights), (weights, None)):
         torch.manual_seed(1)
         module = method.build(MLPSpec(4, 3))
         samples = Samples(inputs.repeat_interleave(repeats, 0), labels.repeat_interleave(repeats), given)
-        fit(method, module, standardize, samples, TrainingSettings(epochs=1, learning_rate=1e-9))
+        fit(method, module, preprocess, samples, TrainingSettings(epochs=1, learning_rate=1e-9))
         means.append(module.second_stage.means)
     torch.testing.assert_close(means[0], means[1])
 

@@ -49,7 +49,7 @@ class TrainedModel:
         cls,
         data: Dataset | Table,
         method: Method | str | None = None,
-        network: EncoderSpec | nn.Module | None = None,
+        network: EncoderSpec | str | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
         held_out: Dataset | Table | None = None,
@@ -58,7 +58,8 @@ class TrainedModel:
     ) -> TrainedModel:
         """Train on a data set: EDL and the paper's LeNet, or a perceptron for tables, unless told otherwise.
 
-        method: with its settings, or a name for the usual ones. network: a spec, or a module of your own.
+        method: with its settings, or a name for the usual ones. network: a spec, the name of
+        an encoder, or a module of your own.
         run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
         """
         if method is None:
@@ -191,14 +192,17 @@ class TrainedModel:
 
 
 def _new_module(
-    method: Method, network: EncoderSpec | nn.Module | None, data: Dataset | Table, seed: int
+    method: Method, network: EncoderSpec | str | nn.Module | None, data: Dataset | Table, seed: int
 ) -> tuple[nn.Module, EncoderSpec | None]:
     """A network for the method, and the spec that it was built from; None for the user's own module."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if isinstance(network, nn.Module):
             return method.check_module(network), None
-        spec = network or method.default_encoder(default_network(data))
+        spec = network
+        if not isinstance(spec, EncoderSpec):
+            input_shape = tuple(data.inputs.shape[1:])
+            spec = method.default_encoder(make_encoder(spec, input_shape, len(data.classes)))
         return method.build(spec), spec
 
 
@@ -225,11 +229,6 @@ def labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
 def digest_of(data: Dataset | Table) -> str:
     """What tells a data set from any other."""
     return digest({"inputs": data.inputs, "labels": data.labels})
-
-
-def default_network(data: Dataset | Table) -> EncoderSpec:
-    """The paper's LeNet for images, a perceptron for rows of numbers."""
-    return make_encoder(None, tuple(data.inputs.shape[1:]), len(data.classes))
 
 
 def require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:

@@ -147,18 +147,18 @@ def fit(
                         report(metrics)
             state.best.restore(loop.module)
     module.eval()
-    fit_second_stage(method, module, lambda: _batches_in_order(module, standardize, train, settings))
+    fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
     return state.history
 
 
 def _batches_in_order(
-    module: nn.Module, standardize: Standardize, samples: Samples, settings: TrainingSettings
+    module: nn.Module, preprocess: Preprocess, samples: Samples, settings: TrainingSettings
 ) -> Iterator[Batch]:
     """All samples, once and in their order, as the module takes them."""
     like = next(module.parameters())
     for index in torch.split(torch.arange(len(samples)), settings.batch_size):
         part = samples.batch(index)
-        inputs = as_input(part.inputs.to(like.device), standardize).to(like.dtype)
+        inputs = as_input(part.inputs.to(like.device), preprocess).to(like.dtype)
         weights = None if part.weights is None else part.weights.to(like.device)
         yield Batch(inputs, part.labels.to(like.device), weights)
 
