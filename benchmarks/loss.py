@@ -61,7 +61,7 @@ def peers(risk: str) -> dict[str, Loss]:
 
 def ours(risk: str, evidence: str) -> Loss:
     """EvidentialLoss with the divergence fully on."""
-    return partial(ev.EvidentialLoss(risk, evidence), epoch=10.0)
+    return partial(ev.EvidentialLoss(risk=risk, evidence=evidence, divergence_weight=1.0), epoch=10.0)
 
 
 def step(loss: Loss, logits: Tensor, targets: Tensor) -> None:

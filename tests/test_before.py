@@ -231,10 +231,10 @@ def losses_of(risk, evidence):
         parts = []
         for divergence_weight, annealing_epochs, reduction, weighted, epoch in SETTINGS:
             loss = EvidentialLoss(
-                risk,
-                EVIDENCE[evidence],
-                divergence_weight,
-                annealing_epochs,
+                risk=risk,
+                evidence=EVIDENCE[evidence],
+                divergence_weight=divergence_weight,
+                annealing_epochs=annealing_epochs,
                 class_weight=weight if weighted else None,
                 reduction=reduction,
             )
@@ -253,7 +253,7 @@ def long_losses():
     logits, targets = GIVEN["logits.more"].repeat(2600, 1), GIVEN["targets.more.index"].repeat(2600)
     found = {}
     for risk, kind in product(RISKS, DTYPES):
-        loss = EvidentialLoss(risk, annealing_epochs=0, reduction="none")
+        loss = EvidentialLoss(risk=risk, divergence_weight=1.0, annealing_epochs=0, reduction="none")
         value, gradient = loss_and_gradient(loss, logits.to(DTYPES[kind]), targets, None)
         found[f"long.{risk}.{kind}"] = flat(value[::101], gradient[::101])
     return found

@@ -32,7 +32,7 @@ def naive(risk, evidence, logits, targets, epoch, weight=1.0, annealing_epochs=1
 @pytest.mark.parametrize("epoch", [0, 0.25, 5, 10, 30])
 def test_against_the_formula(risk, evidence, epoch):
     logits, targets = batch()
-    got = ev.EvidentialLoss(risk, evidence, reduction="none")(logits, targets, epoch=epoch)
+    got = ev.EvidentialLoss(risk=risk, evidence=evidence, reduction="none")(logits, targets, epoch=epoch)
     torch.testing.assert_close(got, naive(risk, evidence, logits, targets, epoch), rtol=1e-9, atol=1e-14)
 
 
@@ -147,7 +147,7 @@ def test_the_mean_scaled_afterwards(scale):
 @pytest.mark.parametrize("classes", [3, 9])
 def test_first_and_second_derivatives(risk, evidence, classes):
     logits, targets = batch(5, classes)
-    loss = ev.EvidentialLoss(risk, evidence, reduction="none")
+    loss = ev.EvidentialLoss(risk=risk, evidence=evidence, reduction="none")
     x = logits.requires_grad_()
     assert gradcheck(lambda z: loss(z, targets, epoch=5), (x,))
     assert gradgradcheck(lambda z: loss(z, targets, epoch=5), (x,))
@@ -169,7 +169,7 @@ def test_any_finite_logits_give_a_finite_loss_and_gradient(dtype, evidence, risk
     logits = torch.cat([logits, logits[:, 1:].expand(-1, classes - 2)], 1).requires_grad_()
     for target in (0, 1):
         targets = torch.full((len(logits),), target)
-        value = ev.EvidentialLoss(risk, evidence, reduction="none")(logits, targets, epoch=10)
+        value = ev.EvidentialLoss(risk=risk, evidence=evidence, reduction="none")(logits, targets, epoch=10)
         (gradient,) = torch.autograd.grad(value.sum(), logits)
         assert value.dtype == torch.float32
         assert value.isfinite().all()
@@ -282,7 +282,7 @@ def test_threads_do_not_share_their_buffers():
 
 
 def test_settings_show_and_travel():
-    loss = ev.EvidentialLoss("type2", class_weight=torch.tensor([1.0, 2.0]), reduction="sum")
+    loss = ev.EvidentialLoss(risk="type2", class_weight=torch.tensor([1.0, 2.0]), reduction="sum")
     assert "risk=type2, evidence=exp" in repr(loss)
     assert "a function" in repr(ev.EvidentialLoss(evidence=torch.exp))
     logits, targets = batch(4, 2)
@@ -300,7 +300,7 @@ def test_settings_show_and_travel():
         ({"reduction": "max"}, "reduction must be one of mean, sum, none, got 'max'"),
         ({"divergence_weight": -1}, "divergence_weight must be a number from 0 on, got -1"),
         ({"annealing_epochs": float("nan")}, "annealing_epochs must be a number from 0 on, got nan"),
-        ({"divergence_weight": "1"}, "divergence_weight must be a number from 0 on, got '1'"),
+        ({"divergence_weight": "1"}, "divergence_weight must be a number from 0 on or 'auto', got '1'"),
         ({"evidence": [1]}, "evidence must be one of"),
         ({"class_weight": torch.tensor([1.0, -1.0])}, "class_weight must be a tensor of weights"),
         ({"class_weight": torch.ones(2, 2)}, "class_weight must be a tensor of weights"),
@@ -361,3 +361,94 @@ def test_infinite_evidence_of_the_users_function_is_held():
 def test_class_weights_for_other_classes():
     with pytest.raises(ev.InputError, match="one weight for each of 4 classes, got 2"):
         ev.EvidentialLoss(class_weight=torch.ones(2))(LOGITS, LABELS, epoch=1)
+
+
+# --------------------------------------------------------------------- classes, the weight by rule, the prior
+
+
+def test_another_number_of_classes_is_refused():
+    loss = ev.EvidentialLoss(num_classes=5)
+    with pytest.raises(ev.InputError, match=r"logits must have 5 classes on axis 1 \(num_classes\), got 4"):
+        loss(LOGITS, LABELS, epoch=1)
+    with pytest.raises(ev.InputError, match=r"logits must have 5 classes on axis 1 \(num_classes\), got 4"):
+        loss.opinion(LOGITS)
+    assert repr(loss).startswith("EvidentialLoss(num_classes=5, risk=squared_error, ")
+
+
+@pytest.mark.parametrize("num_classes", [1, 0, 2.5, "squared_error"])
+def test_a_number_of_classes_that_is_none_is_refused(num_classes):
+    with pytest.raises(ev.InputError, match="num_classes must be a whole number from 2 on, got "):
+        ev.EvidentialLoss(num_classes)
+
+
+@pytest.mark.parametrize(("classes", "weight"), [(3, 1.0), (10, 1.0), (20, 0.25), (200, 0.0025)])
+def test_the_default_weight_is_the_rule(classes, weight):
+    logits, targets = torch.randn(4, classes, generator=torch.Generator().manual_seed(0)), torch.arange(4) % 3
+    found = ev.EvidentialLoss()(logits, targets, epoch=10)
+    by_hand = ev.EvidentialLoss(divergence_weight=weight)(logits, targets, epoch=10)
+    torch.testing.assert_close(found, by_hand)
+    assert ev.functional.default_divergence_weight(classes) == pytest.approx(weight)
+
+
+def test_the_papers_weight_is_one_at_any_number_of_classes():
+    assert ev.EvidentialLoss.paper().divergence_weight == 1.0
+    assert ev.EvidentialLoss.paper(7).num_classes == 7
+
+
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus", torch.square])
+@pytest.mark.parametrize("risk", NAIVE)
+@pytest.mark.parametrize("prior", [0.1, 10.0])
+def test_the_prior_is_that_of_the_functions(risk, evidence, prior):
+    logits, targets = batch()
+    loss = ev.EvidentialLoss(risk=risk, evidence=evidence, prior=prior, reduction="none")
+    found = loss(logits, targets, epoch=4)
+    opinion = loss.opinion(logits)
+    assert opinion.prior == prior
+    functions = {
+        "squared_error": ev.functional.squared_error_risk,
+        "cross_entropy": ev.functional.cross_entropy_risk,
+        "type2": ev.functional.type2_likelihood,
+    }
+    value = functions[risk](opinion.evidence, targets, prior=prior)
+    divergence = ev.functional.misleading_divergence(opinion.evidence, targets, prior=prior)
+    torch.testing.assert_close(found, value + 0.4 * divergence)
+    assert f"prior={prior:g}" in repr(loss)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_with_any_prior_finite_logits_give_a_finite_loss_and_gradient(dtype):
+    logits = torch.tensor([[-1e4, 0.0, 1e4], [1e4, 1e4, 1e4], [-1e4] * 3], dtype=dtype, requires_grad=True)
+    for risk in NAIVE:
+        for prior in (1e-6, 0.1, 1e6):
+            value = ev.EvidentialLoss(risk=risk, prior=prior)(logits, torch.tensor([0, 1, 2]), epoch=10)
+            (gradient,) = torch.autograd.grad(value, logits)
+            assert value.isfinite()
+            assert value >= 0
+            assert gradient.isfinite().all()
+
+
+def test_any_prior_within_vmap_and_autocast():
+    logits, targets = batch()
+    loss = ev.EvidentialLoss(prior=0.1, annealing_epochs=0, reduction="none")
+    expected = loss(logits, targets)
+    mapped = torch.vmap(lambda z, y: loss(z[None], y[None])[0])(logits, targets)
+    torch.testing.assert_close(mapped, expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(loss(logits, targets), expected)
+
+
+def test_an_opinion_is_read_with_the_losses_own_axis():
+    logits = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
+    opinion = ev.EvidentialLoss(num_classes=3, evidence="softplus", prior=0.1).opinion(logits)
+    assert opinion.evidence.shape == (2, 5, 7, 3)
+    expected = torch.nn.functional.softplus(logits).permute(0, 2, 3, 1)
+    torch.testing.assert_close(opinion.evidence, expected)
+    assert opinion.prior == 0.1
+    assert torch.equal(opinion.labels, logits.argmax(1))
+
+
+def test_a_weight_in_words_is_auto_or_refused():
+    with pytest.raises(
+        ev.InputError, match="divergence_weight must be a number from 0 on or 'auto', got 'rule'"
+    ):
+        ev.EvidentialLoss(divergence_weight="rule")

@@ -14,6 +14,8 @@ from torch import Tensor
 from nescio.errors import InputError
 
 LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
+LEAST_PRIOR = 1e-6
+LARGEST_PRIOR = 1e6
 
 
 def describe(value: object) -> str:
@@ -27,8 +29,8 @@ def require_floating(name: str, value: object, class_axis: int) -> Tensor:
     """A floating tensor with two or more classes on its class axis."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating point numbers, got {describe(value)}")
-    if value.ndim <= max(class_axis, 0):
-        raise InputError(f"{name} must have a class axis, got {describe(value)}")
+    if not -value.ndim <= class_axis < value.ndim:
+        raise InputError(f"{name} must have a class axis {class_axis}, got {describe(value)}")
     if value.shape[class_axis] < 2:
         raise InputError(f"{name} must have two or more classes, got {describe(value)}")
     return value
@@ -54,6 +56,14 @@ def require_whole(name: str, value: object, least: int = 1, most: int | None = N
         return
     expected = f"from {least} on" if most is None else f"from {least} to {most}"
     raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+
+
+def require_prior(prior: float) -> float:
+    """The prior of each class as a float, within the bounds that the formulas were checked for."""
+    is_number = isinstance(prior, int | float) and not isinstance(prior, bool)
+    if not is_number or not LEAST_PRIOR <= prior <= LARGEST_PRIOR:
+        raise InputError(f"prior must be a number from {LEAST_PRIOR:g} to {LARGEST_PRIOR:g}, got {prior!r}")
+    return float(prior)
 
 
 def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:

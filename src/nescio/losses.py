@@ -5,89 +5,195 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from nescio._checks import as_computed, describe, looks_at_values, require_floating, require_number
+from nescio._checks import (
+    as_computed,
+    describe,
+    looks_at_values,
+    require_floating,
+    require_number,
+    require_prior,
+    require_whole,
+)
 from nescio.errors import InputError
-from nescio.functional import annealing
+from nescio.functional import default_divergence_weight, linear_annealing
 from nescio.functional._kernels.rowwise import RowLoss
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
 from nescio.functional.risks import IGNORE_INDEX, RISKS, total_loss
+from nescio.opinions.opinion import Opinion
 
+AUTO = "auto"
 REDUCTIONS = ("mean", "sum", "none")
 
 
 class EvidentialLoss(nn.Module):
-    """risk + divergence_weight * min(1, epoch / annealing_epochs) * misleading divergence.
+    """The loss of an evidential classifier, instead of cross-entropy.
 
-    risk: "squared_error" (equation 5), "cross_entropy" (4) or "type2" (3).
-    evidence: "exp", "relu", "softplus" or a function from logits to evidence.
-    annealing_epochs: over how many epochs the divergence grows to its weight; 0 for none.
-    class_weight: a weight for each class (K,); the mean is then the weighted mean, as in torch.
-    validate: look at the values of logits and targets; default on the CPU only, where it is cheap.
+    risk + divergence_weight * min(1, epoch / annealing_epochs) * misleading divergence
+
+    Args:
+        num_classes: K; logits with another number of classes are then refused. Without it, any number goes.
+        risk: "squared_error" (equation 5 of the paper), "cross_entropy" (4) or "type2" (3).
+        evidence: "exp", "relu", "softplus" or a function from logits to evidence.
+        divergence_weight: Weight of the divergence; "auto" for the library's rule, min(1, (10 / K)^2), with
+            which a network learns at any number of classes (`nescio.functional.default_divergence_weight`).
+        annealing_epochs: Over how many epochs the divergence grows to its weight; 0 for none.
+        class_weight: A weight for each class (K,); the mean is then the weighted mean, as in torch.
+        ignore_index: Class index of samples that do not count.
+        reduction: "mean", "sum" or "none".
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values of logits and targets; by default on the CPU only, where that
+            is cheap.
+
+    Raises:
+        InputError: If a setting is not one of these.
+
+    Example:
+        >>> import torch
+        >>> from nescio import EvidentialLoss
+        >>> loss = EvidentialLoss(num_classes=3)
+        >>> logits = torch.tensor([[2.0, -1.0, 0.0]], requires_grad=True)
+        >>> loss(logits, torch.tensor([0]), epoch=0.5).backward()  # instead of cross_entropy(logits, labels)
+        >>> loss.opinion(logits)
+        Opinion(batch (1,), 3 classes, mean uncertainty 0.255)
     """
 
     class_weight: Tensor | None
 
     def __init__(
         self,
+        num_classes: int | None = None,
         risk: str = "squared_error",
         evidence: str | EvidenceFunction = "exp",
-        divergence_weight: float = 1.0,
+        divergence_weight: float | str = AUTO,
         annealing_epochs: float = 10,
         class_weight: Tensor | None = None,
         ignore_index: int = IGNORE_INDEX,
         reduction: str = "mean",
         *,
+        prior: float = 1.0,
         validate: bool | None = None,
     ) -> None:
         super().__init__()
+        if num_classes is not None:
+            require_whole("num_classes", num_classes, least=2)
         _require_one_of("risk", risk, tuple(RISKS))
         _require_one_of("reduction", reduction, REDUCTIONS)
-        require_number("divergence_weight", divergence_weight)
+        require_divergence_weight(divergence_weight)
         require_number("annealing_epochs", annealing_epochs)
         evidence_function(evidence)
-        self.risk, self.evidence, self.reduction = risk, evidence, reduction
-        self.divergence_weight, self.annealing_epochs = divergence_weight, annealing_epochs
-        self.ignore_index, self.validate = ignore_index, validate
+        self.num_classes = num_classes
+        self.risk = risk
+        self.evidence = evidence
+        self.divergence_weight = divergence_weight
+        self.annealing_epochs = annealing_epochs
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+        self.prior = require_prior(prior)
+        self.validate = validate
         self.register_buffer("class_weight", _checked_class_weight(class_weight), persistent=False)
 
     @classmethod
-    def paper(cls) -> EvidentialLoss:
-        """Exactly the paper's choice: relu, squared error, weight 1, annealed over ten epochs."""
-        return cls("squared_error", "relu", divergence_weight=1.0, annealing_epochs=10)
+    def paper(cls, num_classes: int | None = None) -> EvidentialLoss:
+        """Exactly the paper's choice: relu, squared error, weight 1, annealed over ten epochs.
+
+        Args:
+            num_classes: K, or None for any number.
+
+        Returns:
+            The loss.
+
+        Example:
+            >>> from nescio import EvidentialLoss
+            >>> EvidentialLoss.paper()
+            EvidentialLoss(risk=squared_error, evidence=relu, divergence_weight=1.0, \
+annealing_epochs=10, reduction=mean)
+        """
+        return cls(num_classes, evidence="relu", divergence_weight=1.0, annealing_epochs=10)
 
     def forward(self, logits: Tensor, targets: Tensor, epoch: float | None = None) -> Tensor:
-        """The loss of logits (N, K, d1, ...) for class indices (N, d1, ...) or soft labels (N, K, d1, ...).
+        """The loss of a batch.
 
-        epoch: how far the training is, in epochs, fractions included; needed while annealing is on.
+        Args:
+            logits: The network's outputs (N, K, d1, ...), the class on axis 1.
+            targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+            epoch: How far the training is, in epochs, fractions included; needed while annealing is on.
+
+        Returns:
+            The loss, () or with reduction "none" (N, d1, ...).
+
+        Raises:
+            InputError: If shapes, types, the number of classes or values do not fit, or epoch is missing.
+
+        Example:
+            >>> import torch
+            >>> from nescio import EvidentialLoss
+            >>> loss = EvidentialLoss(reduction="none")
+            >>> loss(torch.tensor([[2.0, -1.0], [2.0, -1.0]]), torch.tensor([0, 1]), epoch=10)
+            tensor([0.0748, 3.1056])
         """
         require_floating("logits", logits, class_axis=1)
-        self._require_weights(logits.shape[1])
-        name, x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch))
+        num_classes = logits.shape[1]
+        self._require_classes(num_classes)
+        name, x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch, num_classes))
         if self.reduction == "mean" and self.class_weight is None:
-            loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+            loss = loss._replace(expected_scale=num_classes / max(logits.numel(), 1))
         value, ignored = total_loss(name, x, targets, loss, self.ignore_index, self.validate)
         return self._reduced(value, self._sample_weight(targets, value), ignored)
 
+    def opinion(self, logits: Tensor) -> Opinion:
+        """What a network trained with this loss says by its outputs.
+
+        Read with the loss's own evidence function, prior and class axis.
+
+        Args:
+            logits: The network's outputs (N, K, d1, ...), the class on axis 1.
+
+        Returns:
+            The opinions (N, d1, ...); their class axis is the last.
+
+        Raises:
+            InputError: If there is no axis 1, or another number of classes than the loss was made for.
+
+        Example:
+            >>> import torch
+            >>> from nescio import EvidentialLoss
+            >>> EvidentialLoss(num_classes=3).opinion(torch.zeros(2, 3, 32, 64))
+            Opinion(batch (2, 32, 64), 3 classes, mean uncertainty 0.500)
+        """
+        require_floating("logits", logits, class_axis=1)
+        self._require_classes(logits.shape[1])
+        return Opinion.from_logits(logits, self.evidence, prior=self.prior, dim=1, validate=self.validate)
+
     def extra_repr(self) -> str:
         """What stands between the brackets of its repr."""
-        name = self.evidence if isinstance(self.evidence, str) else "a function"
-        return (
-            f"risk={self.risk}, evidence={name}, divergence_weight={self.divergence_weight}, "
+        evidence = self.evidence if isinstance(self.evidence, str) else "a function"
+        settings = (
+            f"risk={self.risk}, evidence={evidence}, divergence_weight={self.divergence_weight}, "
             f"annealing_epochs={self.annealing_epochs}, reduction={self.reduction}"
         )
+        if self.prior != 1:
+            settings = f"{settings}, prior={self.prior:g}"
+        if self.num_classes is not None:
+            settings = f"num_classes={self.num_classes}, {settings}"
+        return settings
 
-    def _weight_at(self, epoch: float | None) -> float:
+    def _weight_at(self, epoch: float | None, num_classes: int) -> float:
         if self.annealing_epochs and epoch is None:
             raise InputError(
                 f"epoch must be given while annealing is on (annealing_epochs={self.annealing_epochs}): "
                 "call loss(logits, targets, epoch=...), or set annealing_epochs=0"
             )
-        return self.divergence_weight * annealing.linear(epoch or 0.0, self.annealing_epochs)
+        weight = self.divergence_weight
+        if isinstance(weight, str):
+            weight = default_divergence_weight(num_classes)
+        return weight * linear_annealing(epoch or 0.0, self.annealing_epochs)
 
     def _row_loss(self, logits: Tensor, weight: float) -> tuple[str, Tensor, RowLoss]:
         """What to evaluate: logits for a function known here, evidence for the user's own."""
+        risk = RISKS[self.risk]
         if isinstance(self.evidence, str):
-            return "logits", logits, RowLoss(ACTIVATIONS[self.evidence], RISKS[self.risk], weight)
+            loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, prior=self.prior)
+            return "logits", logits, loss
         evidence = as_computed(self.evidence(logits))
         if evidence.shape != logits.shape:
             raise InputError(
@@ -95,9 +201,13 @@ class EvidentialLoss(nn.Module):
             )
         if looks_at_values(evidence, self.validate) and not bool((evidence >= 0).all()):
             raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
-        return "evidence", evidence, RowLoss(IDENTITY, RISKS[self.risk], weight)
+        return "evidence", evidence, RowLoss(IDENTITY, risk, weight, prior=self.prior)
 
-    def _require_weights(self, num_classes: int) -> None:
+    def _require_classes(self, num_classes: int) -> None:
+        if self.num_classes is not None and num_classes != self.num_classes:
+            raise InputError(
+                f"logits must have {self.num_classes} classes on axis 1 (num_classes), got {num_classes}"
+            )
         if self.class_weight is not None and len(self.class_weight) != num_classes:
             raise InputError(
                 f"class_weight must have one weight for each of {num_classes} classes, "
@@ -113,7 +223,8 @@ class EvidentialLoss(nn.Module):
         if self.reduction == "sum":
             return value.sum()
         if weight is not None:
-            weight = weight if ignored is None else weight.masked_fill(ignored, 0.0)
+            if ignored is not None:
+                weight = weight.masked_fill(ignored, 0.0)
             return value.sum() / weight.sum().clamp_min(torch.finfo(weight.dtype).tiny)
         if ignored is None:
             return value.sum() / max(value.numel(), 1)
@@ -134,14 +245,24 @@ def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
         raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
 
 
+def require_divergence_weight(weight: float | str) -> None:
+    """A number from 0 on, or "auto"."""
+    if isinstance(weight, str) and weight == AUTO:
+        return
+    if isinstance(weight, str):
+        raise InputError(f"divergence_weight must be a number from 0 on or 'auto', got {weight!r}")
+    require_number("divergence_weight", weight)
+
+
 def _checked_class_weight(weight: Tensor | None) -> Tensor | None:
     if weight is None:
         return None
-    if (
-        not isinstance(weight, Tensor)
-        or weight.ndim != 1
-        or not bool(((weight >= 0) & weight.isfinite()).all())
-    ):
-        got = weight.tolist() if isinstance(weight, Tensor) else describe(weight)
-        raise InputError(f"class_weight must be a tensor of weights (K,), zero or more, got {got}")
+    if not isinstance(weight, Tensor):
+        raise InputError(
+            f"class_weight must be a tensor of weights (K,), zero or more, got {describe(weight)}"
+        )
+    if weight.ndim != 1 or not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise InputError(
+            f"class_weight must be a tensor of weights (K,), zero or more, got {weight.tolist()}"
+        )
     return weight.clone() if weight.is_floating_point() else weight.float()

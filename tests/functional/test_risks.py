@@ -4,6 +4,7 @@ from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
 import nescio as ev
+from nescio.functional import risks
 
 F = ev.functional
 RISKS = {
@@ -165,7 +166,7 @@ BAD_INPUT = {
     "infinite evidence": (GOOD * float("inf"), LABELS, "evidence must be finite"),
     "integer evidence": (GOOD.long(), LABELS, r"evidence must be a tensor of floating .* got int64 \(3, 4\)"),
     "one class": (GOOD[:, :1], LABELS, r"two or more classes, got float32 \(3, 1\)"),
-    "no class axis": (GOOD[:, 0], LABELS, r"must have a class axis, got float32 \(3,\)"),
+    "no class axis": (GOOD[:, 0], LABELS, r"must have a class axis 1, got float32 \(3,\)"),
     "empty": (GOOD[:0], LABELS[:0], r"must hold one or more samples, got float32 \(0, 4\)"),
     "list of labels": (GOOD, [0, 1, 2], "targets must be a tensor, got list"),
     "no tensor": ([[1.0, 2.0]], LABELS, "evidence must be a tensor of floating point numbers, got list"),
@@ -193,3 +194,58 @@ def test_an_empty_batch_has_no_divergence():
 def test_class_and_one_hot_agree_where_evidence_is_held(loss):
     e, y = torch.tensor([[1e20, 3.0, 0.0]], dtype=torch.float64), torch.tensor([1])
     torch.testing.assert_close(loss(e, y), loss(e, ref.naive_one_hot(y, 3)), rtol=1e-9, atol=0)
+
+
+# ------------------------------------------------------------------------------------------------- any prior
+
+BY_NAME = {
+    "type2": F.type2_likelihood,
+    "cross_entropy": F.cross_entropy_risk,
+    "squared_error": F.squared_error_risk,
+}
+PRIORS = [0.1, 0.8, 10.0]
+ROWS = [[0.0, 0.0, 0.0], [1e-6, 1e-6, 2e-6], [1e-6, 1.0, 1e6], [1e6, 0.0, 0.0], [40.0, 0.1, 3.0]]
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("risk", BY_NAME)
+def test_risks_with_any_prior_are_exact(risk, prior):
+    evidence = torch.tensor(ROWS, dtype=torch.float64, requires_grad=True)
+    soft = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).expand(5, 3)
+    for targets, label in ((torch.full((5,), 1), 1), (soft, [0.2, 0.5, 0.3])):
+        found = BY_NAME[risk](evidence, targets, prior=prior)
+        expected = [float(ref.exact_risk_with_prior(risk, row, label, prior)) for row in ROWS]
+        assert found.tolist() == pytest.approx(expected, rel=1e-12)
+    assert torch.autograd.gradcheck(
+        lambda e: BY_NAME[risk](e.abs(), torch.full((1,), 1), prior=prior),
+        evidence[4:].detach().requires_grad_(),
+    )
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_divergences_with_any_prior_are_exact(prior):
+    evidence = torch.tensor(ROWS, dtype=torch.float64)
+    expected = [float(ref.exact_divergence_from(row, prior)) for row in ROWS]
+    assert F.divergence(evidence, prior=prior).tolist() == pytest.approx(expected, rel=1e-9)
+    misleading = [float(ref.exact_divergence_from([row[0], 0.0, row[2]], prior)) for row in ROWS]
+    found = F.misleading_divergence(evidence, torch.full((5,), 1), prior=prior)
+    assert found.tolist() == pytest.approx(misleading, rel=1e-9)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("risk", BY_NAME)
+def test_the_terms_of_a_risk_have_its_gradient(risk, prior):
+    """What the fast evaluation would use: A + B e_j for wrong classes, C for the true one."""
+    evidence = torch.tensor([[40.0, 0.1, 3.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    value = BY_NAME[risk](evidence, torch.tensor([0]), prior=prior)
+    (gradient,) = torch.autograd.grad(value, evidence)
+    own, wrong = evidence.detach()[:, 0], evidence.detach()[:, 1:]
+    terms = risks.RISKS[risk].terms(own, wrong.sum(1), wrong.square().sum(1), 4, prior)
+    slope = torch.zeros(1, dtype=torch.float64) if terms.wrong_slope is None else terms.wrong_slope
+    found = torch.cat([terms.own[:, None], terms.wrong[:, None] + slope[:, None] * wrong], 1)
+    torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-14)
+
+
+def test_a_prior_that_is_none_is_refused():
+    with pytest.raises(ev.InputError, match="prior must be a number from 1e-06 to"):
+        F.divergence(GOOD, prior=0)

@@ -200,3 +200,22 @@ def test_opinions_of_different_shapes_are_refused(other):
 def test_what_is_no_sequence():
     with pytest.raises(ev.InputError, match="opinions must be a sequence of Opinion, got NoneType"):
         ev.fuse(None)
+
+
+def test_opinions_of_different_priors_are_refused():
+    pair = [ev.Opinion(torch.ones(3)), ev.Opinion(torch.ones(3), 0.1)]
+    with pytest.raises(ev.InputError, match=r"opinions must have one prior, got 1, 0\.1"):
+        ev.fuse(pair)
+
+
+@pytest.mark.filterwarnings("ignore:the constraint rule")
+@every_rule
+def test_the_rules_follow_the_prior(rule):
+    """Belief and uncertainty follow from e / prior alone: with the prior, all evidence is scaled."""
+    evidence = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 20
+    usual = ev.fuse([ev.Opinion(e) for e in evidence], rule)
+    scaled = ev.fuse([ev.Opinion(0.1 * e, 0.1) for e in evidence], rule)
+    assert scaled.prior == 0.1
+    torch.testing.assert_close(scaled.evidence, 0.1 * usual.evidence)
+    torch.testing.assert_close(scaled.belief, usual.belief)
+    torch.testing.assert_close(scaled.uncertainty, usual.uncertainty)

@@ -433,3 +433,94 @@ def test_an_empty_batch_has_a_repr():
 def test_negative_evidence_of_the_users_function_is_named():
     with pytest.raises(ev.InputError, match="evidence must be finite and zero or more, got -2"):
         ev.Opinion.from_logits(torch.tensor([-2.0, 1.0]), evidence=lambda z: z)
+
+
+# ------------------------------------------------------------------------------------------------- any prior
+
+PRIORS = [0.1, 0.8, 10.0]
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@given(rows=evidence_rows())
+@settings(deadline=None, max_examples=30)
+def test_masses_are_masses_with_any_prior(prior, rows):
+    opinion = ev.Opinion.from_evidence(tensor(rows), prior=prior)
+    K, ones = opinion.num_classes, torch.ones(len(rows), dtype=torch.float64)
+    assert_near(opinion.alpha, tensor(rows) + prior)
+    assert_near(opinion.strength, opinion.alpha.sum(-1))
+    assert_near(opinion.uncertainty, K * prior / opinion.alpha.sum(-1))
+    assert_near(opinion.belief.sum(-1) + opinion.uncertainty, ones)
+    assert_near(opinion.probabilities.sum(-1), ones)
+    assert_near(opinion.probabilities, opinion.belief + opinion.uncertainty.unsqueeze(-1) / K)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_measures_follow_the_prior(evidence, prior):
+    opinion = ev.Opinion(evidence, prior)
+    for name in ("entropy", "expected_entropy", "mutual_information", "differential_entropy"):
+        expected = [float(ref.exact_with_prior(row, prior)[name]) for row in evidence.view(6, 4).tolist()]
+        assert_near(getattr(opinion, name)().view(6), tensor(expected), rtol=1e-9)
+    beliefs = (evidence / (evidence + prior).sum(-1, keepdim=True)).view(6, 4).tolist()
+    assert_near(
+        opinion.dissonance().view(6), tensor([ref.naive_dissonance(row) for row in beliefs]), rtol=1e-9
+    )
+    assert_near(opinion.dirichlet().concentration, evidence + prior)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@given(rows=evidence_rows(), trust=st.floats(0, 1))
+@settings(deadline=None, max_examples=30)
+def test_discount_follows_the_prior(prior, rows, trust):
+    opinion = ev.Opinion.from_evidence(tensor(rows), prior=prior)
+    discounted = opinion.discount(trust)
+    assert discounted.prior == prior
+    assert_near(discounted.belief, trust * opinion.belief)
+    assert_near(discounted.uncertainty, 1 - trust * (1 - opinion.uncertainty))
+
+
+def test_the_prior_goes_along(evidence):
+    opinion = ev.Opinion(evidence, 0.1, evidence.argmin(-1))
+    for other in (opinion[1], opinion.to(torch.float32), opinion.discount(0.5)):
+        assert other.prior == 0.1
+        assert other.raw_labels is not None
+    assert opinion[1].raw_labels.tolist() == evidence[1].argmin(-1).tolist()
+    assert opinion.numpy()["uncertainty"] == pytest.approx((0.4 / (evidence.sum(-1) + 0.4)).numpy())
+    assert repr(opinion).endswith(", prior 0.1)")
+    assert repr(ev.Opinion(torch.zeros(2), 2)) == (
+        "Opinion(I do not know, belief 0.000, uncertainty 1.000, prior 2)"
+    )
+
+
+@pytest.mark.parametrize("prior", [0, -1.0, float("nan"), float("inf"), 1e-7, 1e7, True, "1", None])
+def test_a_prior_that_is_none_is_refused(prior):
+    with pytest.raises(ev.InputError, match=r"prior must be a number from 1e-06 to 1e\+06, got "):
+        ev.Opinion(torch.zeros(2), prior)
+
+
+# -------------------------------------------------------------------------------------------- the class axis
+
+
+@pytest.mark.parametrize("dim", [1, -3])
+def test_the_classes_of_a_segmentation_network_are_on_axis_one(dim):
+    logits = torch.randn(2, 3, 5, 7, generator=torch.Generator().manual_seed(0))
+    opinion = ev.Opinion.from_logits(logits, dim=dim, prior=0.1)
+    assert opinion.evidence.shape == (2, 5, 7, 3)
+    assert opinion.num_classes == 3
+    assert opinion.prior == 0.1
+    pixel = ev.Opinion.from_logits(logits[1, :, 4, 6], prior=0.1)
+    assert torch.equal(opinion[1, 4, 6].evidence, pixel.evidence)
+    assert torch.equal(opinion.labels, logits.argmax(1))
+    softmax = ev.Categorical.from_logits(logits, dim=dim)
+    assert softmax.probabilities.shape == (2, 5, 7, 3)
+    assert_near(softmax.probabilities, logits.softmax(1).permute(0, 2, 3, 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [2, -3])
+def test_an_axis_that_is_not_there_is_refused(dim):
+    with pytest.raises(ev.InputError, match=rf"logits must have a class axis {dim}, got float32 \(2, 3\)"):
+        ev.Opinion.from_logits(torch.zeros(2, 3), dim=dim)
+
+
+def test_an_evidence_function_keeps_the_shape():
+    with pytest.raises(ev.InputError, match=r"must keep the shape \(2, 3\), gave float32 \(2, 2\)"):
+        ev.Opinion.from_logits(torch.zeros(2, 3), evidence=lambda z: z[:, :2])

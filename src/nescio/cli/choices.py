@@ -31,16 +31,18 @@ def method_of(name: str, settings: list[str]) -> Method:
             raise InputError(f"--set: {chosen.name} has no setting {key!r}; it has {', '.join(defaults)}")
         if key in given:
             raise InputError(f"--set {key} is given twice")
-        given[key] = value if isinstance(defaults[key], str) else _plain_value(key, value)
+        given[key] = _plain_value(key, value, isinstance(defaults[key], str))
     return make_method(name, **given)
 
 
-def _plain_value(key: str, text: str) -> Any:
+def _plain_value(key: str, text: str, may_be_text: bool) -> Any:
     if text.lower() == "none":
         return None
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
+        if may_be_text:
+            return text
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 

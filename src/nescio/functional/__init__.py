@@ -1,6 +1,6 @@
 """The risks and the divergence as functions of evidence, per sample, without reduction."""
 
-from nescio.functional.annealing import linear as linear_annealing
+from nescio.functional.annealing import default_divergence_weight, linear_annealing
 from nescio.functional.risks import (
     cross_entropy_risk,
     divergence,
@@ -11,6 +11,7 @@ from nescio.functional.risks import (
 
 __all__ = [
     "cross_entropy_risk",
+    "default_divergence_weight",
     "divergence",
     "linear_annealing",
     "misleading_divergence",

@@ -1,11 +1,59 @@
-"""Annealing: the weight of the divergence as a function of the (fractional) epoch."""
+"""The weight of the divergence: as a function of the (fractional) epoch, and of the number of classes."""
 
 from __future__ import annotations
 
-from nescio._checks import require_number
+from nescio._checks import require_number, require_whole
+
+CLASSES_OF_FULL_WEIGHT = 10
 
 
-def linear(epoch: float, epochs: float) -> float:
-    """lambda_t = min(1, t / epochs), the paper's with epochs = 10; no annealing (1) with epochs = 0."""
+def linear_annealing(epoch: float, epochs: float) -> float:
+    """How much of the divergence counts at an epoch: lambda_t = min(1, t / epochs).
+
+    Args:
+        epoch: How far the training is, in epochs, fractions included.
+        epochs: After how many epochs it counts in full: 10 in the paper; 0 for no annealing.
+
+    Returns:
+        A number from 0 to 1.
+
+    Raises:
+        InputError: If epoch is not a number from 0 on.
+
+    Example:
+        >>> from nescio.functional import linear_annealing
+        >>> linear_annealing(2.5, 10)
+        0.25
+        >>> linear_annealing(2.5, 0)
+        1.0
+    """
     require_number("epoch", epoch)
-    return min(1.0, epoch / epochs) if epochs else 1.0
+    if not epochs:
+        return 1.0
+    return min(1.0, epoch / epochs)
+
+
+def default_divergence_weight(num_classes: int) -> float:
+    """The weight of the divergence that trains at any number of classes: min(1, (10 / K)^2).
+
+    With K classes the pull of the risk towards the true one falls like 1 / K, and the divergence pushes
+    K - 1 others down: at a weight of 1 a network of 200 classes never starts to learn.
+
+    Args:
+        num_classes: K.
+
+    Returns:
+        A number above 0 and up to 1, which is the paper's.
+
+    Raises:
+        InputError: If num_classes is not a whole number from 2 on.
+
+    Example:
+        >>> from nescio.functional import default_divergence_weight
+        >>> default_divergence_weight(10)
+        1.0
+        >>> default_divergence_weight(100)
+        0.010000000000000002
+    """
+    require_whole("num_classes", num_classes, least=2)
+    return min(1.0, (CLASSES_OF_FULL_WEIGHT / num_classes) ** 2)

@@ -1,4 +1,4 @@
-"""Quantities of a Dirichlet distribution, given by its evidence (..., K); alpha = 1 + evidence.
+"""Quantities of a Dirichlet distribution, given by its evidence (..., K) and prior; alpha = prior + evidence.
 
 Differences that cancel are never formed: log S - log alpha and psi(S) - psi(alpha) come from S - alpha,
 which is a sum. Computed in float64, returned in the type of the evidence.
@@ -12,49 +12,43 @@ import torch
 from torch import Tensor
 
 from nescio._checks import as_computed
+from nescio.functional._kernels.any_prior import DIGAMMA_SERIES, DIGAMMA_SHIFT
 from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import RowLoss
 
-# psi(y + 1/2) = ln y + sum_n c_n y^(-2n): the series of digamma about the half-integer.
-DIGAMMA_SERIES = (
-    1 / 24,
-    -7 / 960,
-    31 / 8064,
-    -127 / 30720,
-    511 / 67584,
-    -1414477 / 67092480,
-    8191 / 98304,
-)
-DIGAMMA_SHIFT = 8  # steps up the recurrence psi(x) = psi(x + 1) - 1/x, to where the series converges
 PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memory
 
 
-def divergence(evidence: Tensor) -> Tensor:
-    """KL[D(alpha) || D(1)], how far an opinion is from "I do not know", (...)."""
+def divergence(evidence: Tensor, prior: float = 1.0) -> Tensor:
+    """KL[D(alpha) || D(prior)], how far an opinion is from "I do not know", (...)."""
     rows = as_computed(evidence).reshape(-1, evidence.shape[-1])
-    result = row_loss(rows, None, RowLoss(divergence_weight=1.0))
+    result = row_loss(rows, None, RowLoss(divergence_weight=1.0, prior=prior))
     return result.view(evidence.shape[:-1])
 
 
-def others(evidence: Tensor) -> Tensor:
+def others(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """S - alpha_k for every class, a sum without alpha_k, (..., K)."""
     top = evidence.argmax(-1, keepdim=True)
     # Taking a class from the total cancels only where it holds most of it: that one is summed apart.
     without_top = evidence.scatter(-1, top, 0.0).sum(-1, keepdim=True)
     rest = evidence.sum(-1, keepdim=True) - evidence
-    return rest.scatter(-1, top, without_top) + (evidence.shape[-1] - 1)
+    return rest.scatter(-1, top, without_top) + (evidence.shape[-1] - 1) * prior
 
 
 def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
-    """psi(x + step) - psi(x) for x >= 1 and step >= 0, without cancellation."""
+    """psi(x + step) - psi(x) for x > 0 and step >= 0, without cancellation."""
     end = x + step
     climbed = torch.zeros_like(end)
     for shift in range(DIGAMMA_SHIFT):
         climbed = climbed + step / ((x + shift) * (end + shift))
-    low, high = x + (DIGAMMA_SHIFT - 0.5), end + (DIGAMMA_SHIFT - 0.5)
+    low = x + (DIGAMMA_SHIFT - 0.5)
+    high = end + (DIGAMMA_SHIFT - 0.5)
     # low^(-2n) - high^(-2n) = (low^-2 - high^-2) * sum_i low^(-2i) high^(-2(n-1-i))
-    p, q = low.square().reciprocal(), high.square().reciprocal()
-    series, partial, power = torch.zeros_like(end), torch.ones_like(end), torch.ones_like(end)
+    p = low.square().reciprocal()
+    q = high.square().reciprocal()
+    series = torch.zeros_like(end)
+    partial = torch.ones_like(end)
+    power = torch.ones_like(end)
     for coefficient in DIGAMMA_SERIES:
         series = series + coefficient * partial
         power = power * q
@@ -64,7 +58,7 @@ def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
 
 
 def trigamma(x: Tensor) -> Tensor:
-    """psi'(x) for x >= 1; torch's own is right to nine digits only."""
+    """psi'(x) for x > 0; torch's own is right to nine digits only."""
     climbed = torch.zeros_like(x)
     for shift in range(DIGAMMA_SHIFT):
         climbed = climbed + (x + shift).reciprocal().square()
@@ -76,46 +70,63 @@ def trigamma(x: Tensor) -> Tensor:
     return climbed + inverse * (1 + series)
 
 
-def entropy(evidence: Tensor, normalized: bool = False) -> Tensor:
+def entropy(evidence: Tensor, normalized: bool = False, prior: float = 1.0) -> Tensor:
     """-sum_k p_k ln p_k of the mean p = alpha / S, (...); normalized: as a part of ln K."""
     e = evidence.double()
-    alpha, rest = e + 1, others(e)
+    alpha = e + prior
+    rest = others(e, prior)
     value = (alpha / (alpha + rest) * torch.log1p(rest / alpha)).sum(-1)
-    return (value / math.log(e.shape[-1]) if normalized else value).to(evidence.dtype)
+    if normalized:
+        value = value / math.log(e.shape[-1])
+    return value.to(evidence.dtype)
 
 
-def expected_entropy(evidence: Tensor) -> Tensor:
+def expected_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """-sum_k p_k (psi(alpha_k + 1) - psi(S + 1)), (...)."""
     e = evidence.double()
-    alpha, rest = e + 1, others(e)
-    return (alpha / (alpha + rest) * digamma_difference(alpha + 1, rest)).sum(-1).to(evidence.dtype)
+    alpha = e + prior
+    rest = others(e, prior)
+    value = (alpha / (alpha + rest) * digamma_difference(alpha + 1, rest)).sum(-1)
+    return value.to(evidence.dtype)
 
 
-def mutual_information(evidence: Tensor) -> Tensor:
+def mutual_information(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """Entropy less expected entropy, sum_k p_k d(alpha_k) - d(S) with d(x) = psi(x + 1) - ln x, (...)."""
     e = evidence.double()
-    alpha = e + 1
+    alpha = e + prior
     strength = alpha.sum(-1)
     value = (alpha * _digamma_excess(alpha)).sum(-1) / strength - _digamma_excess(strength)
     return value.clamp_min(0).to(evidence.dtype)
 
 
 def _digamma_excess(x: Tensor) -> Tensor:
-    """psi(x + 1) - ln x for x >= 1: about 1 / (2 x), so the logarithm must not be in it."""
+    """psi(x + 1) - ln x for x > 0: about 1 / (2 x) for a large x, so the logarithm must not be in it."""
     climbed = torch.zeros_like(x)
     for shift in range(1, DIGAMMA_SHIFT):
         climbed = climbed + 1 / (x + shift)
-    y = x + (DIGAMMA_SHIFT - 0.5)
-    inverse, power, series = y.square().reciprocal(), torch.ones_like(x), torch.zeros_like(x)
+    inverse = (x + (DIGAMMA_SHIFT - 0.5)).square().reciprocal()
+    power = torch.ones_like(x)
+    series = torch.zeros_like(x)
     for coefficient in DIGAMMA_SERIES:
         power = power * inverse
         series = series + coefficient * power
     return torch.log1p((DIGAMMA_SHIFT - 0.5) / x) + series - climbed
 
 
-def differential_entropy(evidence: Tensor) -> Tensor:
-    """ln B(alpha) + (S - K) psi(S) - sum_k (alpha_k - 1) psi(alpha_k) = -divergence - lnG(K), (...)."""
-    return -divergence(evidence) - math.lgamma(evidence.shape[-1])
+def differential_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
+    """ln B(alpha) + (S - K) psi(S) - sum_k (alpha_k - 1) psi(alpha_k), (...).
+
+    As -KL[D(alpha) || D(prior)] less the mean of ln D(prior); with prior 1 that is lnG(K).
+    """
+    num_classes = evidence.shape[-1]
+    constant = math.lgamma(num_classes * prior) - num_classes * math.lgamma(prior)
+    if prior == 1:
+        return -divergence(evidence) - constant
+    # The mean of ln D(prior) under D(alpha): it is a constant for prior 1 only.
+    e = evidence.double()
+    mean_logs = -digamma_difference(e + prior, others(e, prior)).sum(-1)
+    value = -divergence(e, prior) - (constant + (prior - 1) * mean_logs)
+    return value.to(evidence.dtype)
 
 
 def dissonance(belief: Tensor) -> Tensor:
@@ -140,7 +151,8 @@ def dissonance(belief: Tensor) -> Tensor:
 
 def _dissonance_of(ones: Tensor, belief: Tensor, first: int) -> Tensor:
     """The terms of the classes `ones` (M, I), which start at class `first` of all (M, K), summed, (M,)."""
-    one, other = ones.unsqueeze(2), belief.unsqueeze(1)  # (M, I, 1), (M, 1, K)
+    one = ones.unsqueeze(2)  # (M, I, 1)
+    other = belief.unsqueeze(1)  # (M, 1, K)
     numbers = torch.arange(belief.shape[1], device=belief.device)
     apart = (numbers[first : first + ones.shape[1], None] != numbers).to(belief.dtype)  # (I, K)
     balance = 2 * torch.minimum(one, other) / _or_one(one + other)

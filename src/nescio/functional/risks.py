@@ -15,58 +15,197 @@ import math
 import torch
 from torch import Tensor
 
-from nescio._checks import as_computed, describe, looks_at_values, require_evidence, require_floating
+from nescio._checks import (
+    as_computed,
+    describe,
+    looks_at_values,
+    require_evidence,
+    require_floating,
+    require_prior,
+)
 from nescio.errors import InputError
 from nescio.functional import dirichlet
 from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import Risk, RiskTerms, RowLoss
 
 IGNORE_INDEX = -100
-MISLEADING = RowLoss(divergence_weight=1.0)
 SUM_TOLERANCE = 1e-3  # of soft labels, which may come in half precision
 
 
 def type2_likelihood(
-    evidence: Tensor, targets: Tensor, ignore_index: int = IGNORE_INDEX, *, validate: bool | None = None
+    evidence: Tensor,
+    targets: Tensor,
+    ignore_index: int = IGNORE_INDEX,
+    *,
+    prior: float = 1.0,
+    validate: bool | None = None,
 ) -> Tensor:
-    """Type II maximum likelihood, sum_j y_j (log S - log alpha_j) (equation 3)."""
-    return _risk_of_evidence("type2", evidence, targets, ignore_index, validate)
+    """Type II maximum likelihood, sum_j y_j (log S - log alpha_j) (equation 3).
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+        ignore_index: Class index whose samples give 0.
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The risk of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If a shape, a type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import type2_likelihood
+        >>> evidence = torch.tensor([[8.0, 0.0, 0.0]])
+        >>> round(type2_likelihood(evidence, torch.tensor([0])).item(), 4)
+        0.2007
+    """
+    return _risk_of_evidence("type2", evidence, targets, ignore_index, prior, validate)
 
 
 def cross_entropy_risk(
-    evidence: Tensor, targets: Tensor, ignore_index: int = IGNORE_INDEX, *, validate: bool | None = None
+    evidence: Tensor,
+    targets: Tensor,
+    ignore_index: int = IGNORE_INDEX,
+    *,
+    prior: float = 1.0,
+    validate: bool | None = None,
 ) -> Tensor:
-    """Bayes risk of the cross-entropy, sum_j y_j (psi(S) - psi(alpha_j)) (equation 4)."""
-    return _risk_of_evidence("cross_entropy", evidence, targets, ignore_index, validate)
+    """Bayes risk of the cross-entropy, sum_j y_j (psi(S) - psi(alpha_j)) (equation 4).
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+        ignore_index: Class index whose samples give 0.
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The risk of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If a shape, a type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import cross_entropy_risk
+        >>> evidence = torch.tensor([[8.0, 0.0, 0.0]])
+        >>> round(cross_entropy_risk(evidence, torch.tensor([0])).item(), 4)
+        0.2111
+    """
+    return _risk_of_evidence("cross_entropy", evidence, targets, ignore_index, prior, validate)
 
 
 def squared_error_risk(
-    evidence: Tensor, targets: Tensor, ignore_index: int = IGNORE_INDEX, *, validate: bool | None = None
+    evidence: Tensor,
+    targets: Tensor,
+    ignore_index: int = IGNORE_INDEX,
+    *,
+    prior: float = 1.0,
+    validate: bool | None = None,
 ) -> Tensor:
-    """Bayes risk of the squared error, sum_j (y_j - p_j)^2 + p_j (1 - p_j) / (S + 1) (equation 5)."""
-    return _risk_of_evidence("squared_error", evidence, targets, ignore_index, validate)
+    """Bayes risk of the squared error, the paper's choice (equation 5).
+
+    sum_j (y_j - p_j)^2 + p_j (1 - p_j) / (S + 1)
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+        ignore_index: Class index whose samples give 0.
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The risk of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If a shape, a type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import squared_error_risk
+        >>> evidence = torch.tensor([[8.0, 0.0, 0.0]])
+        >>> round(squared_error_risk(evidence, torch.tensor([0])).item(), 4)
+        0.0758
+    """
+    return _risk_of_evidence("squared_error", evidence, targets, ignore_index, prior, validate)
 
 
 def misleading_divergence(
-    evidence: Tensor, targets: Tensor, ignore_index: int = IGNORE_INDEX, *, validate: bool | None = None
+    evidence: Tensor,
+    targets: Tensor,
+    ignore_index: int = IGNORE_INDEX,
+    *,
+    prior: float = 1.0,
+    validate: bool | None = None,
 ) -> Tensor:
-    """KL[D(alpha~) || D(1)], alpha~ = y + (1 - y) alpha: of the evidence for wrong classes."""
-    evidence = _checked_evidence(evidence, validate)
-    return total_loss("evidence", evidence, targets, MISLEADING, ignore_index, validate)[0]
+    """Divergence of the evidence for wrong classes, KL[D(alpha~) || D(prior)].
+
+    alpha~ = prior + (1 - y) evidence: the evidence without that of the true class.
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+        ignore_index: Class index whose samples give 0.
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The divergence of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If a shape, a type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import misleading_divergence
+        >>> evidence = torch.tensor([[8.0, 0.0, 0.0]])
+        >>> misleading_divergence(evidence, torch.tensor([0])).item()
+        0.0
+        >>> round(misleading_divergence(evidence, torch.tensor([1])).item(), 4)
+        2.1178
+    """
+    checked = _checked_evidence(evidence, validate)
+    loss = RowLoss(divergence_weight=1.0, prior=require_prior(prior))
+    value, _ = total_loss("evidence", checked, targets, loss, ignore_index, validate)
+    return value
 
 
-def divergence(evidence: Tensor, *, validate: bool | None = None) -> Tensor:
-    """KL[D(alpha) || D(1)], how far an opinion is from "I do not know"; 0 exactly without evidence."""
+def divergence(evidence: Tensor, *, prior: float = 1.0, validate: bool | None = None) -> Tensor:
+    """How far an opinion is from "I do not know": KL[D(alpha) || D(prior)], 0 exactly without evidence.
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The divergence of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If the shape, the type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import divergence
+        >>> divergence(torch.tensor([[0.0, 0.0], [3.0, 0.0]]))
+        tensor([0.0000, 0.6363])
+    """
     if isinstance(evidence, Tensor) and not evidence.numel():
         raise InputError(f"evidence must hold one or more samples, got {describe(evidence)}")
-    return dirichlet.divergence(_checked_evidence(evidence, validate).movedim(1, -1))
+    checked = _checked_evidence(evidence, validate)
+    return dirichlet.divergence(checked.movedim(1, -1), require_prior(prior))
 
 
 def _risk_of_evidence(
-    risk: str, evidence: Tensor, targets: Tensor, ignore_index: int, validate: bool | None
+    risk: str, evidence: Tensor, targets: Tensor, ignore_index: int, prior: float, validate: bool | None
 ) -> Tensor:
-    evidence = _checked_evidence(evidence, validate)
-    return total_loss("evidence", evidence, targets, RowLoss(risk=RISKS[risk]), ignore_index, validate)[0]
+    checked = _checked_evidence(evidence, validate)
+    loss = RowLoss(risk=RISKS[risk], prior=require_prior(prior))
+    value, _ = total_loss("evidence", checked, targets, loss, ignore_index, validate)
+    return value
 
 
 def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
@@ -88,13 +227,16 @@ def total_loss(
         raise InputError(f"{name} must hold one or more samples, got {describe(x)}")
     if targets.is_floating_point():
         _require_soft_labels(x, targets, validate)
-        value, ignored = _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss), x), None
+        ignored = None
+        value = _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss), x)
     else:
         _require_indices(x, targets)
         wanted, ignored = _without_ignored(targets, x.shape[1], ignore_index, validate)
         value = _shaped(row_loss(_as_rows(x), wanted.reshape(-1), loss), x)
     _require_finite(name, x, value, validate)
-    return (value, None) if ignored is None else (value.masked_fill(ignored, 0.0), ignored)
+    if ignored is not None:
+        value = value.masked_fill(ignored, 0.0)
+    return value, ignored
 
 
 def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) -> None:
@@ -153,7 +295,8 @@ def _require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> N
         )
     if looks_at_values(targets, validate) and targets.numel():
         sums = targets.sum(1, dtype=torch.float64)
-        least, worst = float(targets.amin()), float((sums - 1).abs().amax())
+        least = float(targets.amin())
+        worst = float((sums - 1).abs().amax())
         if not (least >= 0 and worst <= SUM_TOLERANCE):
             raise InputError(
                 "targets must be soft labels of zero or more that sum to one over the classes, "
@@ -161,33 +304,45 @@ def _require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> N
             )
 
 
-def _type2_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) -> RiskTerms:
-    alpha, rest = own + 1, total + (num_classes - 1)
+def _type2_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float) -> RiskTerms:
+    alpha = own + prior
+    rest = total + (num_classes - 1) * prior
     strength = alpha + rest
     return RiskTerms(torch.log1p(rest / alpha), 1 / strength, None, -rest / (strength * alpha))
 
 
-def _cross_entropy_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) -> RiskTerms:
-    alpha, rest = own + 1, total + (num_classes - 1)
+def _cross_entropy_terms(
+    own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float
+) -> RiskTerms:
+    alpha = own + prior
+    rest = total + (num_classes - 1) * prior
     at_strength = dirichlet.trigamma(alpha + rest)
     own_slope = at_strength - dirichlet.trigamma(alpha)
     return RiskTerms(dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
 
 
-def _squared_error_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int) -> RiskTerms:
+def _squared_error_terms(
+    own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float
+) -> RiskTerms:
     """With a = 1 - p_y, p = p_y and q the sum of p_j^2 over the wrong classes: a^2 + q + V / (S + 1),
 
     V = 1 - p^2 - q = a + a p - q, which does not cancel where p is nearly one.
     """
-    alpha, rest = own + 1, total + (num_classes - 1)
-    square = squares.add(total, alpha=2).add_(num_classes - 1)
+    alpha = own + prior
+    rest = total + (num_classes - 1) * prior
+    square = squares.add(total, alpha=2 * prior).add_((num_classes - 1) * prior**2)
     strength = alpha + rest
-    inverse, shrink = strength.reciprocal(), (strength + 1).reciprocal()
-    a, p, q = rest * inverse, alpha * inverse, square * (inverse * inverse)
-    error, variance = torch.addcmul(q, a, a), torch.addcmul(a, a, p) - q
+    inverse = strength.reciprocal()
+    shrink = (strength + 1).reciprocal()
+    a = rest * inverse
+    p = alpha * inverse
+    q = square * (inverse * inverse)
+    error = torch.addcmul(q, a, a)
+    variance = torch.addcmul(a, a, p) - q
     slope = 2 * inverse * shrink
     common = torch.addcmul(inverse * error * -2, shrink * shrink, variance, value=-1)
-    wrong = torch.addcmul(common, slope, torch.addcmul(q, p, p) + 1).addcmul_(a, inverse, value=2)
+    wrong = torch.addcmul(common, slope, torch.addcmul(q, p, p) + prior)
+    wrong = torch.addcmul(wrong, a, inverse, value=2)
     own_slope = torch.addcmul(common, slope, torch.addcmul(q, p, a, value=-1))
     return RiskTerms(torch.addcmul(error, shrink, variance), wrong, slope, own_slope)
 
@@ -197,23 +352,28 @@ def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     evidence = loss.activation.function(rows)
     value = evidence.new_zeros(len(rows))
     if loss.risk is not None:
-        value = loss.risk.soft(evidence.double(), soft.double()).to(rows.dtype)
+        value = loss.risk.soft(evidence.double(), soft.double(), loss.prior).to(rows.dtype)
     if loss.divergence_weight:
         misleading = (1 - soft).to(rows.dtype) * evidence
-        value = value + loss.divergence_weight * dirichlet.divergence(misleading)
+        value = value + loss.divergence_weight * dirichlet.divergence(misleading, loss.prior)
     return value
 
 
-def _soft_type2(evidence: Tensor, soft: Tensor) -> Tensor:
-    return (soft * torch.log1p(dirichlet.others(evidence) / (evidence + 1))).sum(1)
+def _soft_type2(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
+    rest = dirichlet.others(evidence, prior)
+    alpha = evidence + prior
+    return (soft * torch.log1p(rest / alpha)).sum(1)
 
 
-def _soft_cross_entropy(evidence: Tensor, soft: Tensor) -> Tensor:
-    return (soft * dirichlet.digamma_difference(evidence + 1, dirichlet.others(evidence))).sum(1)
+def _soft_cross_entropy(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
+    alpha = evidence + prior
+    rest = dirichlet.others(evidence, prior)
+    return (soft * dirichlet.digamma_difference(alpha, rest)).sum(1)
 
 
-def _soft_squared_error(evidence: Tensor, soft: Tensor) -> Tensor:
-    alpha, rest = evidence + 1, dirichlet.others(evidence)
+def _soft_squared_error(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
+    alpha = evidence + prior
+    rest = dirichlet.others(evidence, prior)
     strength = alpha + rest
     # y - p, written with 1 - p where p is near one.
     error = torch.where(alpha > rest, rest / strength - (1 - soft), soft - alpha / strength)
@@ -226,11 +386,3 @@ RISKS: dict[str, Risk] = {
     "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy),
     "type2": Risk(_type2_terms, _soft_type2),
 }
-
-__all__ = [
-    "cross_entropy_risk",
-    "divergence",
-    "misleading_divergence",
-    "squared_error_risk",
-    "type2_likelihood",
-]

@@ -260,5 +260,5 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
     opinions = [part for part in parts if isinstance(part, Opinion)]
     if len(opinions) == len(parts):
         labels = torch.cat([part.labels for part in opinions])
-        return Opinion(torch.cat([part.evidence for part in opinions]), labels)
+        return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
     return Categorical(torch.cat([part.probabilities for part in parts]))

@@ -15,7 +15,17 @@ from nescio.errors import InputError
 
 @runtime_checkable
 class Prediction(Protocol):
-    """Probabilities of the classes (..., K), and how uncertain they are (...)."""
+    """What every prediction has: probabilities of the classes (..., K), and how uncertain they are (...).
+
+    Example:
+        >>> import torch
+        >>> from nescio import Categorical, Opinion
+        >>> from nescio.opinions import Prediction
+        >>> isinstance(Opinion(torch.ones(3)), Prediction)
+        True
+        >>> isinstance(Categorical(torch.tensor([0.5, 0.5])), Prediction)
+        True
+    """
 
     @property
     def probabilities(self) -> Tensor:
@@ -43,7 +53,7 @@ class Prediction(Protocol):
         ...
 
     def entropy(self, normalized: bool = False) -> Tensor:
-        """Of the probabilities, in nats or as a part of log K, (...)."""
+        """Of the probabilities, in nats or as a share of log K, (...)."""
         ...
 
     def max_probability(self) -> Tensor:
@@ -64,6 +74,19 @@ class Categorical:
     """Probabilities alone, as softmax and averages of softmax give them; the class axis is the last.
 
     Its uncertainty is the normalised entropy: such a method has no mass of its own for "I do not know".
+
+    Args:
+        probabilities: (..., K) in float32 or float64.
+
+    Raises:
+        InputError: If the probabilities are no such tensor.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Categorical
+        >>> prediction = Categorical(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
+        >>> prediction.uncertainty
+        tensor([1., 0.])
     """
 
     probabilities: Tensor
@@ -74,10 +97,27 @@ class Categorical:
             raise InputError(f"probabilities must be float32 or float64, got {describe(self.probabilities)}")
 
     @classmethod
-    def from_logits(cls, logits: Tensor) -> Categorical:
-        """Softmax of a network's outputs (..., K)."""
-        require_floating("logits", logits, class_axis=-1)
-        return cls(as_computed(logits).softmax(-1))
+    def from_logits(cls, logits: Tensor, *, dim: int = -1) -> Categorical:
+        """The softmax of a network's outputs.
+
+        Args:
+            logits: The outputs, with K classes on the axis `dim`.
+            dim: The axis of the classes: 1 for the outputs (N, K, H, W) of a segmentation network.
+
+        Returns:
+            The prediction; whatever `dim` is, its class axis is the last.
+
+        Raises:
+            InputError: If the logits are no such tensor.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Categorical
+            >>> Categorical.from_logits(torch.zeros(2, 3, 32, 64), dim=1)
+            Categorical(batch (2, 32, 64), 3 classes)
+        """
+        require_floating("logits", logits, class_axis=dim)
+        return cls(as_computed(logits).softmax(dim).movedim(dim, -1))
 
     @property
     def num_classes(self) -> int:
@@ -100,16 +140,18 @@ class Categorical:
         return torch.zeros(self.probabilities.shape[:-1], dtype=torch.bool, device=self.probabilities.device)
 
     def entropy(self, normalized: bool = False) -> Tensor:
-        """-sum p ln p in nats; normalized: as a part of ln K, (...)."""
+        """-sum p ln p in nats; normalized: as a share of ln K, (...)."""
         value: Tensor = torch.special.entr(self.probabilities).sum(-1)
-        return value / math.log(self.num_classes) if normalized else value
+        if normalized:
+            value = value / math.log(self.num_classes)
+        return value
 
     def max_probability(self) -> Tensor:
         """The largest probability, (...)."""
         return self.probabilities.amax(-1)
 
     def numpy(self) -> dict[str, Any]:
-        """Arrays: uncertainty, probabilities, labels, rejected."""
+        """uncertainty, probabilities, labels and is_vacuous as numpy arrays, by these names."""
         names = ("uncertainty", "probabilities", "labels", "is_vacuous")
         return {name: getattr(self, name).detach().cpu().numpy() for name in names}
 

@@ -1,10 +1,12 @@
-"""Fusion: one opinion from several about the same thing (same classes, same base rates)."""
+"""Fusion: one opinion from several about the same thing (same classes, same base rates).
+
+Each rule takes the evidence of M opinions (M, ..., K) and their common prior, and gives evidence (..., K).
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import reduce
 
 import torch
 from torch import Tensor
@@ -15,55 +17,91 @@ from nescio.functional.evidence import MOST_EVIDENCE
 from nescio.opinions.opinion import Opinion
 
 
-def cumulative(evidence: Tensor) -> Tensor:
-    """Independent sources: e = sum of e_i; evidence (M, ..., K) to (..., K)."""
+def _cumulative(evidence: Tensor, prior: float) -> Tensor:
     return evidence.sum(0)
 
 
-def averaging(evidence: Tensor) -> Tensor:
-    """Sources that saw the same: e = mean of e_i; evidence (M, ..., K) to (..., K)."""
+def _averaging(evidence: Tensor, prior: float) -> Tensor:
     return evidence.mean(0)
 
 
-def weighted(evidence: Tensor) -> Tensor:
-    """Each source by its confidence c_i = 1 - u_i: e = sum c_i e_i / sum c_i; (M, ..., K) to (..., K)."""
+def _weighted(evidence: Tensor, prior: float) -> Tensor:
+    """With c_i = 1 - u_i = E_i / (E_i + K prior): sum c_i e_i / sum c_i."""
     total = evidence.sum(-1, keepdim=True)
-    confidence = total / (total + evidence.shape[-1])
+    confidence = total / (total + evidence.shape[-1] * prior)
     weight = confidence.sum(0)
     # Where no source has any confidence, all evidence is 0 and stays so.
     return (confidence * evidence).sum(0) / torch.where(weight > 0, weight, 1)
 
 
-def constraint(evidence: Tensor) -> Tensor:
-    """Reduced Dempster rule, e = e_1 + e_2 + e_1 e_2 / K in turn; (M, ..., K) to (..., K)."""
+def _constraint(evidence: Tensor, prior: float) -> Tensor:
+    """e_1 + e_2 + e_1 e_2 / (K prior) in turn."""
     warnings.warn(
         "the constraint rule can only lower the uncertainty, also where sources conflict or depend on each "
         "other; use cumulative or averaging unless the sources are reliable and independent",
         NescioWarning,
         stacklevel=3,
     )
-    fused = reduce(lambda a, b: a + b + a * b / evidence.shape[-1], evidence.double().unbind(0))
+    sources = evidence.double().unbind(0)
+    prior_strength = evidence.shape[-1] * prior
+    fused = sources[0]
+    for source in sources[1:]:
+        fused = fused + source + fused * source / prior_strength
     # Products of many saturated sources leave any type; beliefs keep their proportions.
-    return (fused * (MOST_EVIDENCE / fused.amax(-1, keepdim=True)).clamp_max(1.0)).to(evidence.dtype)
+    scale = (MOST_EVIDENCE / fused.amax(-1, keepdim=True)).clamp_max(1.0)
+    return (fused * scale).to(evidence.dtype)
 
 
-RULES: dict[str, Callable[[Tensor], Tensor]] = {
-    rule.__name__: rule for rule in (cumulative, averaging, weighted, constraint)
+_RULES: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "cumulative": _cumulative,
+    "averaging": _averaging,
+    "weighted": _weighted,
+    "constraint": _constraint,
 }
 
 
 def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
-    """One opinion from several of the same shape, by the rule of this name."""
-    if not isinstance(rule, str) or rule not in RULES:
-        raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    """One opinion from several about the same inputs.
+
+    Args:
+        opinions: One or more, of the same shape (..., K) and the same prior.
+        rule: How evidence e_i is brought together.
+            "cumulative": independent sources; the sum of e_i.
+            "averaging": sources that saw the same; the mean of e_i.
+            "weighted": each by its confidence c_i = 1 - u_i; sum c_i e_i / sum c_i.
+            "constraint": the reduced Dempster rule, e_1 + e_2 + e_1 e_2 / (K prior) in turn. It can only
+            lower the uncertainty, and a warning says so.
+
+    Returns:
+        The fused opinions (...), of the same prior, without raw labels.
+
+    Raises:
+        InputError: If there is no such rule, no opinion, or they differ in shape or prior.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion, fuse
+        >>> camera = Opinion(torch.tensor([8.0, 0.0]))
+        >>> radar = Opinion(torch.tensor([2.0, 8.0]))
+        >>> fuse([camera, radar]).evidence
+        tensor([10.,  8.])
+        >>> fuse([camera, radar], "averaging").evidence
+        tensor([5., 4.])
+    """
+    if not isinstance(rule, str) or rule not in _RULES:
+        raise InputError(f"rule must be one of {', '.join(_RULES)}, got {rule!r}")
     if not isinstance(opinions, Iterable):
         raise InputError(f"opinions must be a sequence of Opinion, got {describe(opinions)}")
     opinions = list(opinions)
     if not opinions or not all(isinstance(opinion, Opinion) for opinion in opinions):
         got = ", ".join(describe(opinion) for opinion in opinions) or "none"
         raise InputError(f"opinions must be one or more of type Opinion, got {got}")
-    shapes = {opinion.evidence.shape for opinion in opinions}
-    if len(shapes) > 1:
+    if len({opinion.evidence.shape for opinion in opinions}) > 1:
         got = ", ".join(describe(opinion.evidence) for opinion in opinions)
         raise InputError(f"opinions must have one shape, got {got}")
-    return Opinion(RULES[rule](torch.stack([opinion.evidence for opinion in opinions])))
+    prior = opinions[0].prior
+    if any(opinion.prior != prior for opinion in opinions):
+        got = ", ".join(f"{opinion.prior:g}" for opinion in opinions)
+        raise InputError(f"opinions must have one prior, got {got}")
+    evidence = torch.stack([opinion.evidence for opinion in opinions])
+    return Opinion(_RULES[rule](evidence, prior), prior)

@@ -15,6 +15,7 @@ from nescio._checks import (
     require_evidence,
     require_floating,
     require_number,
+    require_prior,
 )
 from nescio.errors import InputError
 from nescio.functional import dirichlet
@@ -23,45 +24,113 @@ from nescio.functional.evidence import EvidenceFunction, evidence_function
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opinion:
-    """Subjective opinions of any batch shape; the last axis of evidence (..., K) is the class.
+    """Subjective opinions of any batch shape; the last axis of the evidence is the class.
 
-    Everything is derived from the evidence e: alpha = e + 1, strength S = sum of alpha, belief e / S,
-    uncertainty K / S, probabilities alpha / S (equations 1 and 2 of the paper). The tensor given is used as
-    it is, not copied.
+    Everything is derived from the evidence e and the prior: alpha = e + prior, strength S = sum of alpha,
+    belief e / S, uncertainty K prior / S, probabilities alpha / S (equations 1 and 2 of the paper, where the
+    prior is 1). The tensor given is used as it is, not copied.
 
-    raw_labels: the class of the greatest output (...) of the network that the evidence was read from, where
-    there was one. Outputs have an order even where they give no evidence at all.
+    Args:
+        evidence: (..., K) in float32 or float64, zero or more.
+        prior: Of each class, 1e-6 to 1e6. The smaller it is, the less evidence makes an opinion sure.
+        raw_labels: The class of the greatest output (...) of the network that the evidence was read from,
+            where there was one. Outputs have an order even where they give no evidence at all.
+
+    Raises:
+        InputError: If the evidence is no such tensor, or the prior no such number.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion
+        >>> opinion = Opinion(torch.tensor([40.0] + [0.0] * 9))
+        >>> opinion
+        Opinion(class 0, belief 0.800, uncertainty 0.200)
+        >>> opinion.probabilities[:2]
+        tensor([0.8200, 0.0200])
     """
 
     evidence: Tensor
+    prior: float = 1.0
     raw_labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         require_floating("evidence", self.evidence, class_axis=-1)
         if self.evidence.dtype not in (torch.float32, torch.float64):
             raise InputError(f"evidence must be float32 or float64, got {describe(self.evidence)}")
+        object.__setattr__(self, "prior", require_prior(self.prior))
 
     @classmethod
-    def from_evidence(cls, evidence: Tensor, *, validate: bool | None = None) -> Opinion:
-        """From evidence (..., K), zero or more. `validate`: look at the values; default on the CPU."""
+    def from_evidence(cls, evidence: Tensor, *, prior: float = 1.0, validate: bool | None = None) -> Opinion:
+        """From evidence whose values are looked at.
+
+        Args:
+            evidence: (..., K), zero or more; types narrower than float32 become that.
+            prior: Of each class.
+            validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+        Returns:
+            The opinions (...).
+
+        Raises:
+            InputError: If the evidence has another form, or is below zero or not finite.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion.from_evidence(torch.tensor([[8.0, 0.0], [0.0, 0.0]])).uncertainty
+            tensor([0.2000, 1.0000])
+        """
         require_floating("evidence", evidence, class_axis=-1)
         require_evidence(evidence, validate)
-        return cls(as_computed(evidence))
+        return cls(as_computed(evidence), prior)
 
     @classmethod
     def from_logits(
-        cls, logits: Tensor, evidence: str | EvidenceFunction = "exp", *, validate: bool | None = None
+        cls,
+        logits: Tensor,
+        evidence: str | EvidenceFunction = "exp",
+        *,
+        prior: float = 1.0,
+        dim: int = -1,
+        validate: bool | None = None,
     ) -> Opinion:
-        """From a network's outputs (..., K), by the evidence function that it was trained with."""
-        require_floating("logits", logits, class_axis=-1)
-        result = evidence_function(evidence)(as_computed(logits))
+        """From a network's outputs, as they were trained; `EvidentialLoss.opinion` knows how that was.
+
+        Args:
+            logits: The outputs, with K classes on the axis `dim`.
+            evidence: The evidence function that the network was trained with: "exp", "relu", "softplus" or a
+                function from logits to evidence of the same shape.
+            prior: Of each class, as in the training.
+            dim: The axis of the classes. It is 1 for the outputs (N, K, H, W) of a segmentation network.
+            validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+        Returns:
+            The opinions; whatever `dim` is, their class axis is the last: (N, H, W, K).
+
+        Raises:
+            InputError: If there is no such axis, or the evidence is below zero or not finite.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> outputs = torch.zeros(2, 3, 32, 64)  # 3 classes for each of 32 x 64 pixels
+            >>> Opinion.from_logits(outputs, dim=1)
+            Opinion(batch (2, 32, 64), 3 classes, mean uncertainty 0.500)
+        """
+        function = evidence_function(evidence)
+        require_floating("logits", logits, class_axis=dim)
+        result = as_computed(require_floating("evidence", function(as_computed(logits)), class_axis=dim))
+        if result.shape != logits.shape:
+            raise InputError(
+                f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(result)}"
+            )
         try:
-            opinion = cls.from_evidence(result, validate=validate)
+            require_evidence(result, validate)
         except InputError as error:
             if bool(logits.isnan().any()):
                 raise InputError("logits must be numbers, got NaN") from error
             raise
-        return cls(opinion.evidence, logits.detach().argmax(-1))
+        return cls(result.movedim(dim, -1), prior, logits.detach().argmax(dim))
 
     @property
     def num_classes(self) -> int:
@@ -70,13 +139,13 @@ class Opinion:
 
     @property
     def alpha(self) -> Tensor:
-        """Parameters of the Dirichlet distribution, e + 1, (..., K)."""
-        return self.evidence + 1
+        """Parameters of the Dirichlet distribution, e + prior, (..., K)."""
+        return self.evidence + self.prior
 
     @property
     def strength(self) -> Tensor:
         """S, the sum of alpha, (...)."""
-        return self.evidence.sum(-1) + self.num_classes
+        return self.evidence.sum(-1) + self._prior_strength
 
     @property
     def belief(self) -> Tensor:
@@ -85,8 +154,8 @@ class Opinion:
 
     @property
     def uncertainty(self) -> Tensor:
-        """u = K / S, the mass of "I do not know", (...)."""
-        return self.num_classes / self.strength
+        """u = K prior / S, the mass of "I do not know", (...)."""
+        return self._prior_strength / self.strength
 
     @property
     def probabilities(self) -> Tensor:
@@ -99,7 +168,9 @@ class Opinion:
 
         Where `is_vacuous` is true there is no evidence for it: it is a guess, or without outputs nothing.
         """
-        return self.evidence.argmax(-1) if self.raw_labels is None else self.raw_labels
+        if self.raw_labels is None:
+            return self.evidence.argmax(-1)
+        return self.raw_labels
 
     @property
     def is_vacuous(self) -> Tensor:
@@ -111,54 +182,140 @@ class Opinion:
         return self.probabilities.amax(-1)
 
     def entropy(self, normalized: bool = False) -> Tensor:
-        """Entropy of the probabilities, total uncertainty in nats, (...); normalized: over log K."""
-        return dirichlet.entropy(self.evidence, normalized)
+        """Entropy of the probabilities: the total uncertainty, -sum_k p_k ln p_k.
+
+        Args:
+            normalized: As a share of ln K, 0 to 1, instead of in nats.
+
+        Returns:
+            The entropy, (...).
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.zeros(4)).entropy(normalized=True)
+            tensor(1.)
+        """
+        return dirichlet.entropy(self.evidence, normalized, self.prior)
 
     def expected_entropy(self) -> Tensor:
-        """Mean entropy of the class distributions drawn, the aleatoric part, (...)."""
-        return dirichlet.expected_entropy(self.evidence)
+        """Mean entropy of the class distributions drawn, the aleatoric part, in nats, (...).
+
+        -sum_k p_k (psi(alpha_k + 1) - psi(S + 1))
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([40.0, 0.0])).expected_entropy()
+            tensor(0.1025)
+        """
+        return dirichlet.expected_entropy(self.evidence, self.prior)
 
     def mutual_information(self) -> Tensor:
-        """Entropy less expected entropy, the epistemic part, (...)."""
-        return dirichlet.mutual_information(self.evidence)
+        """Entropy less expected entropy, the epistemic part, in nats, (...).
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).mutual_information()
+            tensor([0.1931, 0.0061])
+        """
+        return dirichlet.mutual_information(self.evidence, self.prior)
 
     def differential_entropy(self) -> Tensor:
-        """Entropy of the Dirichlet density itself, (...)."""
-        return dirichlet.differential_entropy(self.evidence)
+        """Entropy of the Dirichlet density itself, in nats, (...); it has no lower bound.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).differential_entropy()
+            tensor([-0.0000, -1.4837])
+        """
+        return dirichlet.differential_entropy(self.evidence, self.prior)
 
     def dissonance(self) -> Tensor:
-        """Conflict between beliefs, 0 to 1, (...): high where classes with like belief compete."""
+        """Conflict between beliefs, 0 to 1, (...): high where classes with like belief compete.
+
+        sum_i b_i (sum_{j != i} b_j Bal(i, j)) / (sum_{j != i} b_j), Bal = 1 - |b_i - b_j| / (b_i + b_j)
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([[40.0, 40.0], [80.0, 0.0]])).dissonance()
+            tensor([0.9756, 0.0000])
+        """
         return dirichlet.dissonance(self.belief)
 
     def discount(self, trust: float | Tensor) -> Opinion:
-        """As told by a source of this trust, 0 to 1: belief t b, uncertainty 1 - t (1 - u).
+        """The opinion as it counts when its source is trusted this much.
 
-        trust: one number, or a tensor that broadcasts to the batch (...).
+        Belief becomes t b, uncertainty 1 - t (1 - u): doubt from outside the network enters so.
+
+        Args:
+            trust: 0 to 1, one number or a tensor that broadcasts to the batch (...).
+
+        Returns:
+            The discounted opinions (...), of the same prior.
+
+        Raises:
+            InputError: If trust is not 0 to 1, or does not fit the batch.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([40.0] + [0.0] * 9)).discount(0.5)
+            Opinion(class 0, belief 0.400, uncertainty 0.600)
         """
         if not isinstance(trust, Tensor):
             require_number("trust", trust)
         trust = torch.as_tensor(trust, dtype=self.evidence.dtype, device=self.evidence.device)
         batch = self.evidence.shape[:-1]
-        sizes = zip(trust.shape[::-1], batch[::-1], strict=False)
-        if trust.ndim > len(batch) or any(own not in (1, size) for own, size in sizes):
+        if not _broadcasts_to(trust.shape, batch):
             raise InputError(f"trust must be a number or fit the batch {tuple(batch)}, got {describe(trust)}")
         if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
             raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
         total = self.evidence.sum(-1)
-        share = trust * self.num_classes / (self.num_classes + (1 - trust) * total)
-        return Opinion(self.evidence * share.unsqueeze(-1), self.raw_labels)
+        share = trust * self._prior_strength / (self._prior_strength + (1 - trust) * total)
+        return Opinion(self.evidence * share.unsqueeze(-1), self.prior, self.raw_labels)
 
     def dirichlet(self) -> torch.distributions.Dirichlet:
-        """The Dirichlet distribution as torch has it, to sample from."""
+        """The Dirichlet distribution as torch has it, to sample from.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([1.0, 3.0])).dirichlet().concentration
+            tensor([2., 4.])
+        """
         return torch.distributions.Dirichlet(self.alpha)
 
     def to(self, *args: Any, **kwargs: Any) -> Opinion:
-        """On another device, or as float32 or float64; as Tensor.to."""
+        """The same opinions on another device, or as float32 or float64; arguments as of `Tensor.to`.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.ones(3)).to(torch.float64).evidence.dtype
+            torch.float64
+        """
         evidence = self.evidence.to(*args, **kwargs)
-        return Opinion(evidence, None if self.raw_labels is None else self.raw_labels.to(evidence.device))
+        raw_labels = self.raw_labels
+        if raw_labels is not None:
+            raw_labels = raw_labels.to(evidence.device)
+        return Opinion(evidence, self.prior, raw_labels)
 
     def numpy(self) -> dict[str, Any]:
-        """Arrays of their own: evidence, belief, uncertainty, probabilities, labels, rejected."""
+        """Copies as numpy arrays.
+
+        Returns:
+            evidence, belief, uncertainty, probabilities, labels and is_vacuous, by these names.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Opinion
+            >>> Opinion(torch.tensor([8.0, 0.0])).numpy()["probabilities"].round(2).tolist()
+            [0.8999999761581421, 0.10000000149011612]
+        """
         names = ("evidence", "belief", "uncertainty", "probabilities", "labels", "is_vacuous")
         return {name: getattr(self, name).detach().cpu().numpy().copy() for name in names}
 
@@ -173,14 +330,37 @@ class Opinion:
         # The index is put to the batch axes alone: it can't reach the classes, however it is written.
         batch = self.evidence.shape[:-1]
         chosen = torch.arange(batch.numel(), device=self.evidence.device).view(batch)[index]
-        labels = None if self.raw_labels is None else self.raw_labels[index]
-        return Opinion(self.evidence.reshape(-1, self.num_classes)[chosen], labels)
+        evidence = self.evidence.reshape(-1, self.num_classes)[chosen]
+        if self.raw_labels is None:
+            return Opinion(evidence, self.prior)
+        return Opinion(evidence, self.prior, self.raw_labels[index])
 
     def __repr__(self) -> str:
+        # The prior is said where it is not the paper's.
+        prior = "" if self.prior == 1 else f", prior {self.prior:g}"
         if self.evidence.ndim > 1:
-            shape = tuple(self.evidence.shape[:-1])
-            mean = f", mean uncertainty {float(self.uncertainty.mean()):.3f}" if self.evidence.numel() else ""
-            return f"Opinion(batch {shape}, {self.num_classes} classes{mean})"
-        verdict = "I do not know" if bool(self.is_vacuous) else f"class {int(self.labels)}"
+            mean = ""
+            if self.evidence.numel():
+                mean = f", mean uncertainty {float(self.uncertainty.mean()):.3f}"
+            batch = tuple(self.evidence.shape[:-1])
+            return f"Opinion(batch {batch}, {self.num_classes} classes{mean}{prior})"
+        answer = "I do not know"
+        if not bool(self.is_vacuous):
+            answer = f"class {int(self.labels)}"
         belief = float(self.belief.amax())
-        return f"Opinion({verdict}, belief {belief:.3f}, uncertainty {float(self.uncertainty):.3f})"
+        uncertainty = float(self.uncertainty)
+        return f"Opinion({answer}, belief {belief:.3f}, uncertainty {uncertainty:.3f}{prior})"
+
+    @property
+    def _prior_strength(self) -> float:
+        """S without any evidence: K prior."""
+        return self.num_classes * self.prior
+
+
+def _broadcasts_to(shape: torch.Size, batch: torch.Size) -> bool:
+    if len(shape) > len(batch):
+        return False
+    for size, batch_size in zip(reversed(shape), reversed(batch), strict=False):
+        if size not in (1, batch_size):
+            return False
+    return True

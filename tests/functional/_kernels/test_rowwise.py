@@ -12,7 +12,7 @@ def test_no_value_is_looked_at_on_other_devices(risk, classes):
     """Meta tensors have no values: whatever looks at one fails."""
     logits = torch.empty(6, classes, device="meta", requires_grad=True)
     targets = torch.empty(6, dtype=torch.int64, device="meta")
-    value = ev.EvidentialLoss(risk)(logits, targets, epoch=5)
+    value = ev.EvidentialLoss(risk=risk)(logits, targets, epoch=5)
     (gradient,) = torch.autograd.grad(value, logits)
     assert value.shape == ()
     assert gradient.shape == (6, classes)

@@ -39,7 +39,7 @@ def test_every_experiment_can_be_made(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_paper_s_edl_has_the_paper_s_loss(preset):
     for experiment in plan(preset, methods=["edl-paper"]):
-        ours, paper = experiment.method.loss_for(10), EvidentialLoss.paper()
+        ours, paper = experiment.method.loss_for(10), EvidentialLoss.paper(10)
         assert ours.extra_repr() == paper.extra_repr()
         assert experiment.method.output_bias > 0
         assert experiment.network.dropout == 0.5

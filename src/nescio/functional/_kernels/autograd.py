@@ -34,6 +34,8 @@ def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         with torch.autocast(device, enabled=False):
             return _apply(x, targets, loss)
+    if loss.prior != 1:
+        return differentiable(x, targets, loss)  # the fast evaluation is for prior 1
     value: Tensor
     if inside_transform():
         value, _ = _TransformableRowLoss.apply(x, targets, loss)  # type: ignore[no-untyped-call]

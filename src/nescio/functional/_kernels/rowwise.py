@@ -2,11 +2,11 @@
 
 A loss of an evidential classifier, for one row of K logits z with true class y, is
 
-    risk(e_y, sum of e_j, sum of e_j^2) + weight * KL[D(1 + e~) || D(1)],   j != y,   e = activation(z)
+    risk(e_y, sum of e_j, sum of e_j^2) + weight * KL[D(p + e~) || D(p)],   j != y,   e = activation(z)
 
-where e~ is e without the true class. All three risks of the paper have this form, so that one evaluation
-serves them all: value and gradient come from the same few passes over memory. autograd.py makes it known
-to torch.
+where e~ is e without the true class and p the prior of each class. All three risks of the paper have this
+form, so that one evaluation serves them all: value and gradient come from the same few passes over memory.
+autograd.py makes it known to torch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from nescio.functional._kernels import divergence as kernel
+from nescio.functional._kernels.any_prior import divergence_from
 from nescio.functional.evidence import IDENTITY, Activation
 
 
@@ -34,12 +35,13 @@ class Risk(NamedTuple):
     """A risk in two forms.
 
     terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
-    float64) and K. soft: from evidence and soft labels (M, K) in float64 to (M,), differentiable.
+    float64), K and the prior. soft: from evidence, soft labels (M, K) in float64 and the prior to (M,),
+    differentiable.
     uses_squares: whether `terms` looks at its third argument; else that is zero.
     """
 
-    terms: Callable[[Tensor, Tensor, Tensor, int], RiskTerms]
-    soft: Callable[[Tensor, Tensor], Tensor]
+    terms: Callable[[Tensor, Tensor, Tensor, int, float], RiskTerms]
+    soft: Callable[[Tensor, Tensor, float], Tensor]
     uses_squares: bool = False
 
 
@@ -48,12 +50,14 @@ class RowLoss(NamedTuple):
 
     expected_scale: what the backward pass will probably scale the gradient by, 1 / M before a mean. The
     gradient is made so from the start, and if it comes so, scaling it costs nothing.
+    prior: of each class; `evaluate` is for 1, `differentiable` for any.
     """
 
     activation: Activation = IDENTITY
     risk: Risk | None = None
     divergence_weight: float = 0.0
     expected_scale: float = 1.0
+    prior: float = 1.0
 
 
 class _Sums(NamedTuple):
@@ -118,7 +122,7 @@ def _risk_terms(loss: RowLoss, sums: _Sums, num_classes: int) -> RiskTerms:
     if loss.risk is None:
         zero = torch.zeros_like(sums.total)
         return RiskTerms(zero, zero, None, zero)
-    return loss.risk.terms(*sums, num_classes)
+    return loss.risk.terms(*sums, num_classes, loss.prior)
 
 
 def _into_gradient(
@@ -153,16 +157,24 @@ def _into_gradient(
 
 
 def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    """The same loss (M,) from differentiable parts in float64, for second derivatives."""
+    """The same loss (M,) from differentiable parts in float64, for second derivatives and any prior."""
     evidence = loss.activation.function(x.double())
     others = evidence if targets is None else evidence.scatter(1, targets.unsqueeze(1), 0.0)
     value = evidence.new_zeros(x.shape[0])  # not len(), which fixes the size in a traced program
     if loss.risk is not None and targets is not None:
         own = evidence.gather(1, targets.unsqueeze(1)).squeeze(1)
-        value = value + loss.risk.terms(own, others.sum(1), others.square().sum(1), x.shape[1]).value
+        total = others.sum(1)
+        squares = others.square().sum(1)
+        value = value + loss.risk.terms(own, total, squares, x.shape[1], loss.prior).value
     if loss.divergence_weight:
-        value = value + loss.divergence_weight * textbook_divergence(others)
+        value = value + loss.divergence_weight * _any_divergence(others, loss.prior)
     return value.to(x.dtype)
+
+
+def _any_divergence(evidence: Tensor, prior: float) -> Tensor:
+    if prior == 1:
+        return textbook_divergence(evidence)
+    return divergence_from(evidence, prior)
 
 
 def textbook_divergence(evidence: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nescio._checks import require_number, require_whole
 from nescio.encoders import Ability, EncoderSpec, Layers
 from nescio.errors import InputError
-from nescio.functional.annealing import linear
+from nescio.functional import linear_annealing
 from nescio.methods._shared import mean_of_softmax, softmax_loss
 from nescio.methods.base import Batch, Method
 from nescio.methods.baselines._bayesian import (
@@ -93,7 +93,7 @@ class FFGU(Method):
         """
         loss, logits = softmax_loss(module, batch)
         if module.training:
-            weight = linear(epoch, self.warm_up_epochs) / num_train
+            weight = linear_annealing(epoch, self.warm_up_epochs) / num_train
             loss = loss + weight * divergence(module, self.prior_divergence)
         return loss, logits
 

@@ -126,14 +126,14 @@ def new_result(experiment: Experiment) -> Result:
 def differing(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
     """The names of settings that differ.
 
-    A setting that the older file does not know came later: its default is what was done then.
+    A setting that the older file does not know, or has as null, has its default: that was done then.
     """
     names = []
     for name in {**before, **now}:
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             names += differing(old, new, f"{prefix}{name}.")
-        elif old != new and not (name not in before and _is_default(name, new, now)):
+        elif old != new and not (old is None and _is_default(name, new, now)):
             names.append(prefix + name)
     return names
 
