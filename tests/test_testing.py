@@ -1,0 +1,132 @@
+"""The checks find what is wrong with a method or an encoder."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import nn
+
+from nescio import testing
+from nescio.encoders import Ability, Layers, MLPSpec
+from nescio.errors import InputError
+from nescio.methods import Softmax
+from nescio.methods.registry import METHODS
+from nescio.opinions.categorical import Categorical
+
+SPEC = MLPSpec(5, 3, hidden=(8,))
+
+
+@dataclass(frozen=True)
+class Broken(Softmax):
+    """Softmax that breaks one promise: the one that it is told to."""
+
+    name: ClassVar[str] = "broken"
+    promise: str = ""
+
+    def objective(self, module, batch, epoch, num_train):
+        loss, logits = super().objective(module, batch, epoch, num_train)
+        if self.promise == "weights":
+            loss, _ = super().objective(module, batch._replace(weights=None), epoch, num_train)
+        if self.promise == "scalar":
+            loss = loss[None]
+        if self.promise == "held out":
+            loss = loss + torch.rand(())
+        if self.promise == "gradient":
+            loss = loss.detach().requires_grad_()
+        if self.promise == "float64":
+            loss = loss.float()
+        if self.promise == "bfloat16":
+            loss = loss.to(torch.bfloat16)
+        if self.promise == "learns":
+            loss = -loss.clamp(max=3.0)
+        return loss, logits
+
+    def predict(self, module, inputs, generator):
+        prediction = super().predict(module, inputs, generator)
+        if self.promise == "shape":
+            return Categorical(prediction.probabilities[:1].repeat(7, 1))
+        if self.promise == "mode":
+            module.train()
+        if self.promise == "generator":
+            return Categorical.from_logits(torch.rand(len(inputs), 3))
+        if self.promise == "stochastic":
+            return Categorical.from_logits(torch.rand(len(inputs), 3, generator=generator))
+        return prediction
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setattr(METHODS, "_items", {**METHODS._items, "broken": Broken})
+
+
+def test_one_that_keeps_its_promises():
+    testing.check_method(Broken(), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("check", "promise", "reason"),
+    [
+        (testing.predicts_a_distribution, "shape", r"probabilities must be \(N, K\), got \(7, 3\)"),
+        (testing.predicts_a_distribution, "mode", "predict must leave evaluation mode on"),
+        (testing.draws_from_its_generator_alone, "generator", "the same generator must give the same"),
+        (testing.draws_from_its_generator_alone, "stochastic", "is_stochastic is False, found True"),
+        (testing.has_a_finite_loss_with_gradients, "scalar", r"the loss must be finite and \(\)"),
+        (testing.has_a_finite_loss_with_gradients, "gradient", "0.weight must have a finite gradient"),
+        (testing.measures_held_out_samples_alike, "held out", "the loss in evaluation mode must not draw"),
+        (testing.counts_weights_like_repetition, "weights", "not close"),
+        (testing.works_in_bfloat16, "bfloat16", "the loss must be float32 under autocast"),
+        (testing.works_in_float64, "float64", "loss must stay float64"),
+        (testing.learns_and_lasts, "learns", "easy data must be learned"),
+    ],
+)
+def test_a_broken_promise_is_found(check, promise, reason):
+    with pytest.raises(AssertionError, match=reason):
+        check(Broken(promise=promise), SPEC)
+
+
+@dataclass(frozen=True)
+class Unstable(MLPSpec):
+    """A perceptron that breaks one promise."""
+
+    promise: str = ""
+
+    @property
+    def num_features(self):
+        return 99 if self.promise == "features" else self.hidden[-1]
+
+    def build(self, layers=Layers()):  # noqa: B008
+        if self.promise == "dropout":
+            return MLPSpec(self.in_features, self.num_classes, self.hidden).build()
+        if self.promise == "layers":
+            return MLPSpec(self.in_features, self.num_classes, self.hidden).build()
+        if self.promise == "logits":
+            return nn.Linear(self.in_features, self.num_classes + 1)
+        return super().build(layers)
+
+
+@pytest.mark.parametrize(
+    ("check", "promise", "reason"),
+    [
+        (testing.gives_logits, "logits", r"logits must be \(N, K\), got \(1, 4\)"),
+        (testing.has_the_features_it_declares, "features", "num_features is 99, found 8"),
+        (testing.has_the_dropout_it_declares, "dropout", "a training pass must draw"),
+        (testing.takes_the_layers_it_declares, "layers", "must come from the layers that are given"),
+        (testing.goes_through_json, "json", "has no setting 'promise'"),
+    ],
+)
+def test_a_broken_promise_of_an_encoder_is_found(check, promise, reason):
+    with pytest.raises((AssertionError, InputError), match=reason):
+        check(Unstable(5, 3, (8,), promise=promise))
+
+
+def test_what_is_not_declared_is_not_asked_for():
+    @dataclass(frozen=True)
+    class Silent(MLPSpec):
+        abilities: ClassVar[frozenset[Ability]] = frozenset()
+
+        def build(self, layers=None):
+            return nn.Linear(self.in_features, self.num_classes)
+
+    for check in testing.ENCODER_CHECKS[1:]:
+        check(Silent(5, 3))
