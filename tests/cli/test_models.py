@@ -285,9 +285,9 @@ def test_threshold_is_kept_in_the_model(run, model, photos):
     code, out, _ = run("threshold", model, "--data", photos, "--risk", 0.2, "--confidence", 0.9)
     assert code == 0
     assert "at most 20" in out
-    assert TrainedModel.load(model).rule.target_error == 0.2
+    assert TrainedModel.load(model).rule.max_error == 0.2
     assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
-    assert TrainedModel.load(model).rule.target_error == 0.2  # a training with nothing left to do keeps it
+    assert TrainedModel.load(model).rule.max_error == 0.2  # a training with nothing left to do keeps it
 
 
 def test_threshold_by_coverage(run, model, photos):

@@ -4,7 +4,7 @@ The promise holds for finite samples, by Clopper and Pearson's exact bound (1934
 u is less where a prediction is surer; a rule accepts u < t; error(t) is the true error of inputs with u < t.
 
 1. Candidates are t = u_(c+1), the (c+1)-th smallest of n held-out scores, for G counts c that are taken from
-   n, the target and the confidence alone; for c = n, t = EVERYTHING, which lies above every measure.
+   n, the target and the confidence alone; for c = n, t lies above every value of the measure (EVERYTHING).
 2. Let j be the sample at that rank, ties put in random order. Given u_j = t the others are still independent
    draws, and that j has this rank tells of them only whether they lie below, at or above t. So those below t,
    m of them (m = c without ties, m <= c with), are independent draws of inputs with u < t, and their errors
@@ -30,16 +30,11 @@ from torch import Tensor
 from nescio._checks import describe
 from nescio.errors import InputError, NescioWarning
 from nescio.opinions.categorical import Prediction
+from nescio.opinions.measures import MEASURES
 
-EVERYTHING = 2.0  # above every measure: u < EVERYTHING for all that is not rejected
+EVERYTHING = 2.0  # above every measure that is a share: u < EVERYTHING for all that is not rejected
+EVERYTHING_UNBOUNDED = 3e38  # the same for other measures: nearly the largest float32
 NOTHING = -math.inf  # below every measure; null in JSON, which knows no infinity
-
-# The names of measures; each is 0 where a prediction is sure, 1 at most.
-MEASURES: dict[str, Callable[[Prediction], Tensor]] = {
-    "uncertainty": lambda prediction: prediction.uncertainty,
-    "entropy": lambda prediction: prediction.entropy(normalized=True),
-    "max_probability": lambda prediction: 1 - prediction.max_probability(),
-}
 
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -50,10 +45,34 @@ LEAST_COVERAGE = 0.05  # below it a rule is of little use; candidates are better
 
 @dataclass(frozen=True, kw_only=True)
 class AbstentionRule:
-    """Accepts a prediction whose measure is less than the threshold; made by `for_error` or `for_coverage`.
+    """When to answer: where a measure of doubt is below a threshold. Made by `for_error` or `for_coverage`.
 
-    held_out: how many samples it was made from; held_out_coverage: the share of them that it accepts;
-    held_out_error: the share of errors among those; bound: what the true error is at most, as promised.
+    Args:
+        threshold: A prediction is accepted where its measure is less.
+        held_out: How many samples the rule was made from.
+        held_out_coverage: The share of them that it accepts.
+        met: Whether what was asked for could be had.
+        measure: The name of a measure of doubt, see `nescio.opinions.MEASURES`.
+        max_error: The error that was asked for among accepted inputs, at most.
+        confidence: With which confidence max_error is promised.
+        target_coverage: The share of inputs that was asked to be accepted.
+        held_out_error: The share of errors among the accepted samples.
+        bound: What the true error is at most, as promised.
+
+    Raises:
+        InputError: If a field is not what it must be, or they do not go together.
+
+    Example:
+        >>> import torch
+        >>> from nescio import AbstentionRule, Opinion
+        >>> evidence = torch.arange(400.0)
+        >>> opinion = Opinion(torch.stack([evidence, torch.zeros(400)], 1))
+        >>> labels = (evidence < 40).long()  # only those with little evidence are wrong
+        >>> rule = AbstentionRule.for_error(opinion, labels, max_error=0.05)
+        >>> rule.describe()
+        'accepts 90.5% of held-out inputs; error among them at most 5% with 95% confidence'
+        >>> rule.accept(Opinion(torch.tensor([[1.0, 0.0], [300.0, 0.0]])))
+        tensor([False,  True])
     """
 
     threshold: float
@@ -61,7 +80,7 @@ class AbstentionRule:
     held_out_coverage: float
     met: bool
     measure: str = "uncertainty"
-    target_error: float | None = None
+    max_error: float | None = None
     confidence: float | None = None
     target_coverage: float | None = None
     held_out_error: float | None = None
@@ -69,8 +88,12 @@ class AbstentionRule:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if getattr(self, field.name) is not None or field.name not in _OPTIONAL:
-                _require(field.name, getattr(self, field.name))
+            value = getattr(self, field.name)
+            if value is not None or field.name not in _OPTIONAL:
+                _require(field.name, value)
+        most = _everything(self.measure)
+        if self.threshold > most:
+            raise InputError(f"threshold must be a number up to {most:g}, got {self.threshold!r}")
         _require_agreement(self)
 
     @classmethod
@@ -78,34 +101,63 @@ class AbstentionRule:
         cls,
         prediction: Prediction,
         labels: Tensor,
-        target_error: float,
+        max_error: float,
         confidence: float = 0.95,
         measure: str = "uncertainty",
     ) -> AbstentionRule:
-        """The most coverage whose true error is at most `target_error`, with this confidence.
+        """The rule that accepts the most and whose true error is at most `max_error`, with this confidence.
 
-        prediction and labels (...) are of held-out inputs that had no part in training, drawn independently
-        as later ones will be: the promise is for such inputs, and none is made for inputs of another kind.
+        The promise is for inputs drawn as the held-out ones were; none is made for inputs of another kind.
         If nothing can be promised the rule accepts nothing, and a warning names the best that was tried.
+
+        Args:
+            prediction: Of held-out inputs (...) that had no part in training, drawn independently.
+            labels: Their true classes (...).
+            max_error: The share of errors among accepted inputs, between 0 and 1.
+            confidence: Between 0 and 1.
+            measure: The name of a measure of doubt.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InputError: If an argument does not fit.
+
+        Example:
+            >>> import torch
+            >>> from nescio import AbstentionRule, Categorical
+            >>> sure = torch.linspace(0.5, 1, 400)
+            >>> prediction = Categorical(torch.stack([sure, 1 - sure], 1))
+            >>> labels = (sure < 0.6).long()
+            >>> rule = AbstentionRule.for_error(prediction, labels, 0.1, measure="max_probability")
+            >>> round(rule.threshold, 2), rule.met
+            (0.42, True)
         """
-        target, delta = _require("target_error", target_error), 1 - _require("confidence", confidence)
+        target = _require("max_error", max_error)
+        delta = 1 - _require("confidence", confidence)
         scores = _HeldOut.of(prediction, _require_labels(labels, prediction), measure)
         counts = candidate_counts(scores.size, target, delta)
         thresholds = [scores.candidate(count) for count in counts]
         level = delta / len(counts)
-        chosen = next((t for t in reversed(thresholds) if scores.certifies(t, target, level)), NOTHING)
-        met = chosen > NOTHING
+        chosen = NOTHING
+        for threshold in reversed(thresholds):
+            if scores.certifies(threshold, target, level):
+                chosen = threshold
+                break
+        bound = None
+        if chosen > NOTHING:
+            # The bound may come out a rounding above the target that was certified.
+            bound = min(scores.bound(chosen, level), target)
         rule = cls(
             threshold=chosen,
             measure=measure,
-            target_error=target,
+            max_error=target,
             confidence=float(confidence),
-            met=met,
-            # The bisection of the bound may end a rounding above the target that was certified.
-            bound=min(scores.bound(chosen, level), target) if met else None,
+            met=chosen > NOTHING,
+            bound=bound,
             **scores.summary(chosen),
         )
-        if not met:
+        if not rule.met:
             promise = _best_promise(scores, thresholds, level)
             remedy = _remedy(scores.size, target, delta)
             warnings.warn(f"{rule._no_promise()}; {promise}. {remedy}", NescioWarning, stacklevel=2)
@@ -119,12 +171,34 @@ class AbstentionRule:
         target_coverage: float,
         measure: str = "uncertainty",
     ) -> AbstentionRule:
-        """The least threshold that accepts `target_coverage` of the held-out inputs; no promise about errors.
+        """The rule with the least threshold that accepts `target_coverage`; no promise about errors.
 
         Where too many are rejected for the target, the rule accepts all others, and a warning says so.
+
+        Args:
+            prediction: Of held-out inputs (...).
+            labels: Their true classes (...), or None where they are not known.
+            target_coverage: The share of inputs to accept, above 0 and up to 1.
+            measure: The name of a measure of doubt.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InputError: If an argument does not fit.
+
+        Example:
+            >>> import torch
+            >>> from nescio import AbstentionRule, Opinion
+            >>> opinion = Opinion(torch.tensor([[0.5, 0.0], [2.0, 0.0], [9.0, 0.0], [40.0, 0.0]]))
+            >>> rule = AbstentionRule.for_coverage(opinion, None, 0.5, measure="differential_entropy")
+            >>> rule.accept(opinion)
+            tensor([False, False,  True,  True])
         """
         target = _require("target_coverage", target_coverage)
-        known = None if labels is None else _require_labels(labels, prediction)
+        known = None
+        if labels is not None:
+            known = _require_labels(labels, prediction)
         scores = _HeldOut.of(prediction, known, measure)
         threshold = scores.covering(target)
         summary = scores.summary(threshold)
@@ -145,43 +219,80 @@ class AbstentionRule:
         return rule
 
     def accept(self, prediction: Prediction) -> Tensor:
-        """True where the prediction is to be used, (...); never where it is rejected."""
+        """Whether to use each prediction.
+
+        Args:
+            prediction: Of any inputs (...).
+
+        Returns:
+            True where the prediction is to be used, (...); never where it is vacuous.
+
+        Raises:
+            InputError: If it is no prediction, or the measure needs an Opinion and it is none.
+        """
         return _score(prediction, self.measure) < self.threshold
 
     def describe(self) -> str:
         """One sentence for people."""
-        if self.target_error is not None and not self.met:
+        if self.max_error is not None and not self.met:
             return f"accepts nothing: {self._no_promise()}"
         accepts = f"accepts {_percent(self.held_out_coverage)} of held-out inputs"
-        if self.target_error is not None and self.confidence is not None:
-            return f"{accepts}; error among them at most {_promise(self.target_error, self.confidence)}"
+        if self.max_error is not None and self.confidence is not None:
+            return f"{accepts}; error among them at most {_promise(self.max_error, self.confidence)}"
         if self.held_out_error is None:
             return f"{accepts}; their error is not known"
         return f"{accepts}; {_percent(self.held_out_error)} of those were wrong, and nothing is promised"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, true, false and null."""
-        return asdict(self) | {"threshold": None if self.threshold == NOTHING else self.threshold}
+        values = asdict(self)
+        if self.threshold == NOTHING:
+            values["threshold"] = None
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> AbstentionRule:
-        """The rule that `to_dict` wrote; every field is required and checked."""
+        """The rule that `to_dict` wrote, also as model files of format 1 have it.
+
+        Args:
+            values: Every field by its name.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InputError: If a field is missing, unknown or not what it must be.
+        """
         if not isinstance(values, Mapping):
             raise InputError(f"an abstention rule must be a mapping of its fields, got {describe(values)}")
-        names, given = {field.name for field in fields(cls)}, set(values)
-        if names != given:
-            lacks, unknown = (", ".join(sorted(map(str, part))) for part in (names - given, given - names))
+        given = _in_present_words(values)
+        names = {field.name for field in fields(cls)}
+        if names != given.keys():
+            lacks = ", ".join(sorted(names - given.keys()))
+            unknown = ", ".join(sorted(str(name) for name in given.keys() - names))
             raise InputError(
                 f"an abstention rule must have exactly its fields, got none of: {lacks or '-'}; "
                 f"and unknown: {unknown or '-'}"
             )
-        return cls(**{**values, "threshold": NOTHING if values["threshold"] is None else values["threshold"]})
+        if given["threshold"] is None:
+            given["threshold"] = NOTHING
+        return cls(**given)
 
     def _no_promise(self) -> str:
-        assert self.target_error is not None
+        assert self.max_error is not None
         assert self.confidence is not None
-        promise = _promise(self.target_error, self.confidence)
+        promise = _promise(self.max_error, self.confidence)
         return f"no threshold promises an error of at most {promise} from {self.held_out} held-out samples"
+
+
+def _in_present_words(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields by the names of now: format 1 says target_error, and entropy for the normalized one."""
+    given = dict(values)
+    if "target_error" in given and "max_error" not in given:
+        given["max_error"] = given.pop("target_error")
+        if given.get("measure") == "entropy":
+            given["measure"] = "normalized_entropy"
+    return given
 
 
 def candidate_counts(size: int, target: float, delta: float) -> list[int]:
@@ -189,16 +300,13 @@ def candidate_counts(size: int, target: float, delta: float) -> list[int]:
 
     A geometric grid from the fewest that could certify the target, or LEAST_COVERAGE, to all of them.
     """
-
-    def first(candidates: int) -> int:
-        return max(fewest_samples(target, delta / candidates), math.ceil(LEAST_COVERAGE * size))
-
-    sizes = range(MOST_CANDIDATES, 1, -1)
-    candidates = next((g for g in sizes if first(g) * LEAST_STEP ** (g - 1) <= size), 1)
-    if candidates == 1:
-        return [size]
-    ratio = size / first(candidates)
-    return sorted({round(first(candidates) * ratio ** (i / (candidates - 1))) for i in range(candidates)})
+    for candidates in range(MOST_CANDIDATES, 1, -1):
+        first = max(fewest_samples(target, delta / candidates), math.ceil(LEAST_COVERAGE * size))
+        if first * LEAST_STEP ** (candidates - 1) <= size:
+            ratio = size / first
+            counts = {round(first * ratio ** (i / (candidates - 1))) for i in range(candidates)}
+            return sorted(counts)
+    return [size]
 
 
 def fewest_samples(target: float, level: float) -> int:
@@ -207,45 +315,26 @@ def fewest_samples(target: float, level: float) -> int:
 
 
 def binomial_cdf(errors: int, count: int, probability: float) -> float:
-    """P(X <= errors) for X ~ Binomial(count, probability), 0 < probability < 1.
+    """P(X <= errors) for X ~ Binomial(count, probability), 0 < probability < 1."""
+    from scipy.special import betaincc
 
-    Summed over the shorter tail, from its largest term down to those that no longer matter.
-    """
     if errors >= count:
         return 1.0
-    if errors <= count * probability:
-        return _lower_tail(errors, count, probability)
-    return 1 - _lower_tail(count - errors - 1, count, 1 - probability)
-
-
-def _lower_tail(errors: int, count: int, probability: float) -> float:
-    """P(X <= errors) where errors <= count * probability: each term is less than the one above it."""
-    ways = math.lgamma(count + 1) - math.lgamma(errors + 1) - math.lgamma(count - errors + 1)
-    odds = errors * math.log(probability) + (count - errors) * math.log1p(-probability)
-    term = total = math.exp(ways + odds)
-    for k in range(errors, 0, -1):
-        term *= k * (1 - probability) / ((count - k + 1) * probability)
-        total += term
-        if term <= 1e-15 * total:
-            break
-    return total
+    return float(betaincc(errors + 1, count - errors, probability))
 
 
 def clopper_pearson(errors: int, count: int, level: float) -> float:
     """The upper bound of an error rate, exact: the p with P(Binomial(count, p) <= errors) = level."""
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        if binomial_cdf(errors, count, middle) <= level:
-            high = middle
-        else:
-            low = middle
-    return high
+    from scipy.special import betainccinv
+
+    if errors >= count:
+        return 1.0
+    return float(betainccinv(errors + 1, count - errors, level))
 
 
 @dataclass(frozen=True, eq=False)
 class _HeldOut:
-    """Held-out scores in growing order (n + 1), EVERYTHING last, and the errors among the first m (n + 1)."""
+    """Held-out scores in growing order (n + 1), the largest possible last; errors among the first (n + 1)."""
 
     scores: Tensor
     errors: Tensor | None
@@ -258,7 +347,7 @@ class _HeldOut:
         if not score.numel():
             raise InputError(f"prediction must hold one held-out sample or more, got {len(score)}")
         ordered, order = score.sort()
-        scores = torch.cat((ordered, torch.tensor([EVERYTHING], dtype=torch.float64)))
+        scores = torch.cat((ordered, torch.tensor([_everything(measure)], dtype=torch.float64)))
         if labels is None:
             return cls(scores, None)
         wrong = (labels.cpu() != prediction.labels.cpu()).flatten()[order]
@@ -266,7 +355,6 @@ class _HeldOut:
 
     @property
     def size(self) -> int:
-        """n."""
         return len(self.scores) - 1
 
     def candidate(self, count: int) -> float:
@@ -275,13 +363,14 @@ class _HeldOut:
 
     def covering(self, share: float) -> float:
         """The least score above this share of the samples, as far as they are not rejected."""
-        least = math.floor(share * self.size)
-        needed = next(count for count in (least, least + 1, least + 2) if count / self.size >= share)
+        needed = math.floor(share * self.size)
+        while needed / self.size < share:
+            needed += 1
         above = int(torch.searchsorted(self.scores, self.scores[needed - 1], right=True))
         return float(self.scores[min(above, self.size)])
 
     def accepted(self, threshold: float) -> int:
-        """m, how many lie below the threshold."""
+        """How many samples lie below the threshold."""
         below = torch.tensor(threshold, dtype=torch.float64)
         return int(torch.searchsorted(self.scores[:-1], below))
 
@@ -303,23 +392,35 @@ class _HeldOut:
     def summary(self, threshold: float) -> dict[str, Any]:
         """Fields of the rule that say what was seen."""
         count = self.accepted(threshold)
-        error = self.wrong(count) / count if count and self.errors is not None else None
+        error = None
+        if count and self.errors is not None:
+            error = self.wrong(count) / count
         return {"held_out": self.size, "held_out_coverage": count / self.size, "held_out_error": error}
 
 
+def _everything(measure: str) -> float:
+    """Above every value of the measure."""
+    if MEASURES.get(measure).unit == "share":
+        return EVERYTHING
+    return EVERYTHING_UNBOUNDED
+
+
 def _score(prediction: Prediction, measure: str) -> Tensor:
-    """The measure (...); EVERYTHING where a prediction is rejected or not a number."""
-    value = MEASURES[measure](_require_predictive(prediction))
-    value = value.nan_to_num(nan=EVERYTHING).clamp(max=EVERYTHING)
-    return value.masked_fill(prediction.is_vacuous, EVERYTHING)
+    """The doubt (...); the largest possible where a prediction is vacuous or not a number."""
+    most = _everything(measure)
+    value = MEASURES.get(measure).doubt(_require_prediction(prediction))
+    value = value.nan_to_num(nan=most, posinf=most, neginf=-most).clamp(max=most)
+    return value.masked_fill(prediction.is_vacuous, most)
 
 
 def _best_promise(scores: _HeldOut, thresholds: list[float], level: float) -> str:
     """The least bound of all candidates and its coverage, in words."""
-    best, bound = NOTHING, 1.0
+    best = NOTHING
+    bound = 1.0
     for threshold in reversed(thresholds):
         if scores.certifies(threshold, bound * (1 - 1e-6), level):  # cheaper than a bound for each
-            best, bound = threshold, scores.bound(threshold, level)
+            best = threshold
+            bound = scores.bound(threshold, level)
     if best == NOTHING:
         return "nothing can be promised"
     rounded_up = math.ceil(1e4 * bound) / 1e4
@@ -353,24 +454,43 @@ def _is_share(value: Any) -> bool:
     return _is_number(value) and 0 <= value <= 1
 
 
+def _is_coverage(value: Any) -> bool:
+    return _is_share(value) and value > 0
+
+
+def _is_threshold(value: Any) -> bool:
+    return _is_number(value) and not math.isnan(value)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 # Each field of a rule: what it must be, in words and as a test.
 _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "threshold": (f"a number up to {EVERYTHING:g}", lambda value: _is_number(value) and value <= EVERYTHING),
-    "held_out": ("a whole number from 1", lambda value: type(value) is int and value > 0),
+    "threshold": ("a number", _is_threshold),
+    "held_out": ("a whole number from 1", _is_count),
     "held_out_coverage": ("a number from 0 to 1", _is_share),
-    "met": ("true or false", lambda value: isinstance(value, bool)),
-    "measure": (f"one of {', '.join(MEASURES)}", lambda value: isinstance(value, str) and value in MEASURES),
-    "target_error": ("a number between 0 and 1", _is_inside),
+    "met": ("true or false", _is_bool),
+    "max_error": ("a number between 0 and 1", _is_inside),
     "confidence": ("a number between 0 and 1", _is_inside),
-    "target_coverage": ("a number above 0 and up to 1", lambda value: _is_share(value) and value > 0),
+    "target_coverage": ("a number above 0 and up to 1", _is_coverage),
     "held_out_error": ("a number from 0 to 1", _is_share),
     "bound": ("a number from 0 to 1", _is_share),
 }
-_OPTIONAL = {"target_error", "confidence", "target_coverage", "held_out_error", "bound"}
+_OPTIONAL = {"max_error", "confidence", "target_coverage", "held_out_error", "bound"}
 
 
 def _require(name: str, value: Any) -> Any:
     """The value, a number as float; an error if it is not what this field must be."""
+    if name == "measure":
+        if value not in MEASURES:
+            raise InputError(f"measure must be one of {', '.join(MEASURES)}, got {value!r}")
+        return value
     expected, holds = _EXPECTED[name]
     if not holds(value):
         raise InputError(f"{name} must be {expected}, got {value!r}")
@@ -379,21 +499,22 @@ def _require(name: str, value: Any) -> Any:
 
 def _require_agreement(rule: AbstentionRule) -> None:
     """Fields together: one target, and a promise only where one was made and kept."""
-    promised = rule.target_error is not None
-    kept, broken = promised and rule.met, promised and not rule.met
+    promised = rule.max_error is not None
+    kept = promised and rule.met
+    broken = promised and not rule.met
     problems = {
-        "either target_error or target_coverage must be given": promised != (rule.target_coverage is None),
-        "confidence must be given with target_error only": promised != (rule.confidence is not None),
-        "bound must be given where target_error is met only": kept != (rule.bound is not None),
-        "threshold must be null where target_error is not met only": broken != (rule.threshold == NOTHING),
-        "bound must be at most target_error": (rule.bound or 0) > (rule.target_error or 1),
+        "either max_error or target_coverage must be given": promised != (rule.target_coverage is None),
+        "confidence must be given with max_error only": promised != (rule.confidence is not None),
+        "bound must be given where max_error is met only": kept != (rule.bound is not None),
+        "threshold must be null where max_error is not met only": broken != (rule.threshold == NOTHING),
+        "bound must be at most max_error": (rule.bound or 0) > (rule.max_error or 1),
     }
     for sentence, found in problems.items():
         if found:
             raise InputError(f"{sentence}, got {rule.to_dict()}")
 
 
-def _require_predictive(prediction: object) -> Prediction:
+def _require_prediction(prediction: object) -> Prediction:
     if not isinstance(prediction, Prediction):
         raise InputError(f"prediction must be an Opinion or a Categorical, got {describe(prediction)}")
     return prediction
@@ -401,7 +522,7 @@ def _require_predictive(prediction: object) -> Prediction:
 
 def _require_labels(labels: Tensor, prediction: Prediction) -> Tensor:
     """Whole numbers, one for each prediction, each one of its classes."""
-    shape = tuple(_require_predictive(prediction).labels.shape)
+    shape = tuple(_require_prediction(prediction).labels.shape)
     if not isinstance(labels, Tensor) or labels.dtype not in _WHOLE or tuple(labels.shape) != shape:
         raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")
     if labels.numel():
