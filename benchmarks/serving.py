@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from nescio.inference.model import TrainedModel
-from nescio.serve.served import bundled_paths
+from nescio.serve._models import bundled_paths
 from nescio.training import as_input
 
 CLIENTS, BATCH, TURNS = 64, 64, 4
@@ -98,7 +98,7 @@ def busy_seconds(process: int) -> float:
 def main() -> None:
     """Measure in turns, print, fail where a limit is missed."""
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    paths = [Path(word) for word in sys.argv[2:]] or bundled_paths()
+    paths = [Path(word) for word in sys.argv[2:]] or list(bundled_paths().values())
     torch.set_num_threads(1)
     models = [TrainedModel.load(path) for path in paths]
     image = torch.randint(256, models[0].input_shape, dtype=torch.uint8)

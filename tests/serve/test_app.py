@@ -15,16 +15,17 @@ from dataclasses import replace
 import httpx
 import pytest
 import torch
-from tests.serve.made import COLOUR, PICTURE, ROWS, encoded, pair, pictures, served, untrained
+from tests.serve.helpers import COLOUR, PICTURE, ROWS, encoded, pair, pictures, untrained
 
 from nescio.methods import EDL, Softmax
 from nescio.posthoc.abstention import AbstentionRule
-from nescio.serve import reading
+from nescio.serve import _parsing
+from nescio.serve._errors import RequestError
+from nescio.serve._models import ServedModel
+from nescio.serve._parsing import parse_json
+from nescio.serve._service import Service
 from nescio.serve.app import create_app
-from nescio.serve.errors import Refusal
 from nescio.serve.limits import Limits
-from nescio.serve.reading import read_json
-from nescio.serve.service import Service
 
 JSON = {"content-type": "application/json"}
 FORM = "multipart/form-data; boundary=x"
@@ -59,9 +60,9 @@ def test_opinions_are_those_of_the_models(ask):
     models, inputs = pair(), pictures(3)
     response = ask("POST", "/v1/opinions", app=create_app(models), json={"inputs": inputs.tolist()})
     assert response.status_code == 200
-    assert [result["model"] for result in response.json()["results"]] == ["edl", "l2"]
+    assert [result["model"] for result in response.json()["results"]] == ["edl", "softmax"]
     for result in response.json()["results"]:
-        model = models[result["model"]].model
+        model = models[result["model"]]
         prediction = model.predict(inputs[:, None])
         accepted = model.accepts(prediction).tolist()
         for index, opinion in enumerate(result["opinions"]):
@@ -73,9 +74,9 @@ def test_opinions_are_those_of_the_models(ask):
             assert opinion["probabilities"] == pytest.approx(prediction.probabilities[index].tolist())
             assert opinion["uncertainty"] == pytest.approx(prediction.uncertainty[index].item())
             assert opinion["entropy"] == pytest.approx(prediction.entropy(normalized=True)[index].item())
-    edl, l2 = (result["opinions"][0] for result in response.json()["results"])
+    edl, softmax = (result["opinions"][0] for result in response.json()["results"])
     assert sum(edl["belief"]) + edl["uncertainty"] == pytest.approx(1, abs=1e-5)
-    assert l2["belief"] is None
+    assert softmax["belief"] is None
 
 
 def test_every_way_to_send_a_picture_gives_the_same(ask):
@@ -97,16 +98,16 @@ def test_every_way_to_send_a_picture_gives_the_same(ask):
 
 def test_models_can_be_chosen(ask):
     inputs = pictures(2).tolist()
-    response = ask("POST", "/v1/opinions", json={"inputs": inputs, "models": ["l2", "l2"]})
-    assert [result["model"] for result in response.json()["results"]] == ["l2"]
+    response = ask("POST", "/v1/opinions", json={"inputs": inputs, "models": ["softmax", "softmax"]})
+    assert [result["model"] for result in response.json()["results"]] == ["softmax"]
     files = [("files", ("a.png", encoded(pictures(1)[0]), "image/png"))] * 3
-    response = ask("POST", "/v1/opinions", files=files, data={"models": ["l2", "edl"]})
-    assert [result["model"] for result in response.json()["results"]] == ["l2", "edl"]
+    response = ask("POST", "/v1/opinions", files=files, data={"models": ["softmax", "edl"]})
+    assert [result["model"] for result in response.json()["results"]] == ["softmax", "edl"]
     assert [len(result["opinions"]) for result in response.json()["results"]] == [3, 3]
 
 
 def test_models_of_other_shapes_side_by_side(ask):
-    app = create_app(served(grey=untrained(PICTURE, EDL()), colour=untrained(COLOUR, Softmax())))
+    app = create_app({"grey": untrained(PICTURE, EDL()), "colour": untrained(COLOUR, Softmax())})
     response = ask(
         "POST", "/v1/opinions", app=app, files=[("files", ("a.png", encoded(pictures(1)[0]), "image/png"))]
     )
@@ -119,12 +120,12 @@ def test_models_of_other_shapes_side_by_side(ask):
 def test_rows_of_numbers(ask):
     model = untrained(ROWS, EDL())
     rows = [[0.5, -2, 3e5, 1e-9], [0, 0, 0, 0]]
-    response = ask("POST", "/v1/opinions", app=create_app(served(table=model)), json={"inputs": rows})
+    response = ask("POST", "/v1/opinions", app=create_app({"table": model}), json={"inputs": rows})
     (result,) = response.json()["results"]
     expected = model.predict(torch.tensor(rows)).uncertainty.tolist()
     assert [opinion["uncertainty"] for opinion in result["opinions"]] == pytest.approx(expected)
     files = [("files", ("a.png", encoded(pictures(1)[0]), "image/png"))]
-    response = ask("POST", "/v1/opinions", app=create_app(served(table=model)), files=files)
+    response = ask("POST", "/v1/opinions", app=create_app({"table": model}), files=files)
     assert response.status_code == 422
     assert "rows of numbers" in reason(response)
 
@@ -135,7 +136,7 @@ def test_values_that_a_network_can_not_take(ask):
         with torch.no_grad():
             for weights in model.module.parameters():
                 weights.mul_(1e3)
-        app = create_app(served(table=model))
+        app = create_app({"table": model})
         response = ask("POST", "/v1/opinions", app=app, json={"inputs": [[3.4e38, -3.4e38, 3.4e38, 3.4e38]]})
         assert response.status_code == 422
         assert "the model table can't take the inputs" in reason(response)
@@ -143,13 +144,12 @@ def test_values_that_a_network_can_not_take(ask):
 
 def test_the_list_of_models(ask):
     models = pair()
-    rule = AbstentionRule.for_coverage(models["edl"].model.predict(pictures(50)[:, None]), None, 0.5)
+    rule = AbstentionRule.for_coverage(models["edl"].predict(pictures(50)[:, None]), None, 0.5)
     by_entropy = replace(rule, measure="entropy")
-    models |= served(
-        ruled=models["edl"].model.with_rule(rule), other=models["edl"].model.with_rule(by_entropy)
-    )
+    models["ruled"] = models["edl"].with_rule(rule)
+    models["other"] = models["edl"].with_rule(by_entropy)
     described = ask("GET", "/v1/models", app=create_app(models)).json()["models"]
-    assert [model["name"] for model in described] == ["edl", "l2", "ruled", "other"]
+    assert [model["name"] for model in described] == ["edl", "softmax", "ruled", "other"]
     assert described[0] == {
         "name": "edl",
         "method": "edl",
@@ -206,7 +206,11 @@ def test_the_list_of_models(ask):
         (b'{"inputs": [[1]], "models": [1]}', 422, "models must be a list of names"),
         (b'{"inputs": [[1]], "models": null}', 422, "models must be a list of names"),
         (b'{"inputs": [[1]], "models": []}', 422, "models must name one or more"),
-        (b'{"inputs": [[1]], "models": ["edl", "gpt"]}', 404, "there is no such model; there are: edl, l2"),
+        (
+            b'{"inputs": [[1]], "models": ["edl", "gpt"]}',
+            404,
+            "there is no such model; there are: edl, softmax",
+        ),
     ],
 )
 def test_bad_json(ask, body, status, words):
@@ -229,7 +233,7 @@ def test_too_many_inputs(ask):
     assert response.status_code == 422
     assert reason(response) == "there must be 1 to 10,000 inputs, got 10,001"
     files = [("files", ("a.png", b"x", "image/png"))] * 4
-    response = ask("POST", "/v1/opinions", files=files, app=create_app(pair(), Limits(inputs=3)))
+    response = ask("POST", "/v1/opinions", files=files, app=create_app(pair(), Limits(max_inputs=3)))
     assert response.status_code == 422
     assert reason(response) == "there must be 1 to 3 inputs, got more"
 
@@ -282,8 +286,8 @@ def test_words_among_the_inputs_cost_no_memory(inputs):
     body = json.dumps({"inputs": inputs}).encode()
     tracemalloc.start()
     try:
-        with pytest.raises(Refusal, match="arrays of numbers"):
-            read_json(body, Limits())
+        with pytest.raises(RequestError, match="arrays of numbers"):
+            parse_json(body, Limits())
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -291,21 +295,21 @@ def test_words_among_the_inputs_cost_no_memory(inputs):
 
 
 def test_lists_without_end_are_not_even_read(monkeypatch):
-    monkeypatch.setattr(reading, "MOST_LISTS", 1000)
-    monkeypatch.setattr(reading, "from_json", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(Refusal, match="too many lists; at most 1,000") as refused:
-        read_json(json.dumps({"inputs": [[]] * 1001}).encode(), Limits())
+    monkeypatch.setattr(_parsing, "MAX_LISTS", 1000)
+    monkeypatch.setattr(_parsing, "from_json", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(RequestError, match="too many lists; at most 1,000") as refused:
+        parse_json(json.dumps({"inputs": [[]] * 1001}).encode(), Limits())
     assert refused.value.status == 413
 
 
 def test_what_inputs_would_become_has_a_limit(ask, monkeypatch):
     # For each of the two models, an input is 256 pixels, and each of the three classes weighs 16.
-    app = create_app(pair(), Limits(values=3 * 2 * (256 + 3 * 16)))
+    app = create_app(pair(), Limits(max_values=3 * 2 * (256 + 3 * 16)))
     file = ("files", ("a.png", encoded(pictures(1)[0][:1, :1]), "image/png"))
     assert ask("POST", "/v1/opinions", app=app, files=[file] * 3).status_code == 200
     assert ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(3).tolist()}).status_code == 200
     assert ask("POST", "/v1/opinions", app=app, files=[file] * 6, data={"models": "edl"}).status_code == 200
-    monkeypatch.setattr(reading, "read_picture", lambda *_: pytest.fail("a picture was decoded"))
+    monkeypatch.setattr(_parsing, "read_picture", lambda *_: pytest.fail("a picture was decoded"))
     for content in ({"files": [file] * 4}, {"json": {"inputs": pictures(4).tolist()}}):
         response = ask("POST", "/v1/opinions", app=app, **content)
         assert response.status_code == 413
@@ -314,7 +318,7 @@ def test_what_inputs_would_become_has_a_limit(ask, monkeypatch):
 
 def test_who_waits_for_the_reader_has_a_bound_and_a_deadline(monkeypatch):
     app, started, free = (
-        create_app(pair(), Limits(readers=3, answering=0.2)),
+        create_app(pair(), Limits(max_decoding=3, answer_timeout=0.2)),
         threading.Event(),
         threading.Event(),
     )
@@ -324,8 +328,8 @@ def test_who_waits_for_the_reader_has_a_bound_and_a_deadline(monkeypatch):
         assert free.wait(10)
         return read_picture(*words)
 
-    read_picture = reading.read_picture
-    monkeypatch.setattr(reading, "read_picture", slow)
+    read_picture = _parsing.read_picture
+    monkeypatch.setattr(_parsing, "read_picture", slow)
     file = [("files", ("a.png", encoded(pictures(1)[0]), "image/png"))]
 
     async def scenario():
@@ -352,7 +356,11 @@ def test_who_waits_for_the_reader_has_a_bound_and_a_deadline(monkeypatch):
 
 def test_room_is_taken_before_it_is_needed_and_given_back(monkeypatch):
     weight = 2 * (256 + 3 * 16)
-    app, started, free = create_app(pair(), Limits(values=4 * weight)), threading.Event(), threading.Event()
+    app, started, free = (
+        create_app(pair(), Limits(max_values=4 * weight)),
+        threading.Event(),
+        threading.Event(),
+    )
     decoded = []
 
     def slow(*words):
@@ -361,8 +369,8 @@ def test_room_is_taken_before_it_is_needed_and_given_back(monkeypatch):
         decoded.append(words)
         return read_picture(*words)
 
-    read_picture = reading.read_picture
-    monkeypatch.setattr(reading, "read_picture", slow)
+    read_picture = _parsing.read_picture
+    monkeypatch.setattr(_parsing, "read_picture", slow)
     file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))
 
     async def scenario():
@@ -383,7 +391,7 @@ def test_room_is_taken_before_it_is_needed_and_given_back(monkeypatch):
 
 
 def test_pictures_have_a_number_of_pixels_in_all(ask):
-    app = create_app(pair(), Limits(pixels=600))
+    app = create_app(pair(), Limits(max_pixels=600))
     file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))
     assert ask("POST", "/v1/opinions", app=app, files=[file] * 2).status_code == 200
     response = ask("POST", "/v1/opinions", app=app, files=[file] * 3)
@@ -423,7 +431,7 @@ def test_a_large_upload_stays_in_memory(ask, monkeypatch):
 
 
 def test_a_body_over_the_limit_is_not_read_on(ask):
-    app, sent = create_app(pair(), Limits(body=10_000)), 0
+    app, sent = create_app(pair(), Limits(max_body=10_000)), 0
 
     async def endless():
         nonlocal sent
@@ -443,7 +451,7 @@ def test_a_body_over_the_limit_is_not_read_on(ask):
 
 
 def test_bodies_together_have_a_limit():
-    app = create_app(pair(), Limits(bodies=3000))
+    app = create_app(pair(), Limits(max_body=3000, max_total_body=3000))
 
     async def scenario():
         goes_on = asyncio.Event()
@@ -475,7 +483,7 @@ def test_a_slow_body_is_given_up(ask):
         await asyncio.sleep(30)
         yield b"}"
 
-    app = create_app(pair(), Limits(reading=0.1))
+    app = create_app(pair(), Limits(read_timeout=0.1))
     response = ask("POST", "/v1/opinions", app=app, content=slow(), headers=JSON)
     assert response.status_code == 408
     assert reason(response) == "the body took longer than 0.1 s to arrive"
@@ -484,7 +492,7 @@ def test_a_slow_body_is_given_up(ask):
 def test_an_unforeseen_error_is_one_line(ask, monkeypatch, caplog):
     models = pair()
     app = create_app(models)
-    monkeypatch.setattr(type(models["edl"]), "opinions", lambda *_: 1 / 0)
+    monkeypatch.setattr(ServedModel, "opinions", lambda *_: 1 / 0)
     response = ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(1).tolist()})
     assert response.status_code == 500
     assert reason(response) == "something went wrong in the service; its log says what"
@@ -529,7 +537,7 @@ def test_other_paths_and_methods(ask, method, path, status):
 
 def test_an_unforeseen_error_elsewhere_is_one_line_too(ask, monkeypatch):
     app = create_app(pair())
-    monkeypatch.setattr(Service, "full", property(lambda _: 1 / 0))
+    monkeypatch.setattr(Service, "is_full", property(lambda _: 1 / 0))
     response = ask("GET", "/readyz", app=app)
     assert response.status_code == 500
     assert reason(response) == "something went wrong in the service; its log says what"
@@ -569,15 +577,15 @@ def test_metrics(ask):
 def test_what_a_dead_process_had_waiting_is_forgotten(tmp_path):
     script = """
 import os, sys
-from nescio.serve.metrics import Metrics, forget_the_dead
+from nescio.serve._metrics import Metrics, remove_dead_processes
 if os.fork() == 0:
-    Metrics().waiting(5)
+    Metrics().set_waiting(5)
     os._exit(0)
 os.wait()
 metrics = Metrics()
-metrics.waiting(2)
+metrics.set_waiting(2)
 print(metrics.text().decode().split("nescio_waiting ")[-1].split()[0])
-forget_the_dead()
+remove_dead_processes()
 print(metrics.text().decode().split("nescio_waiting ")[-1].split()[0])
 """
     environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
@@ -618,7 +626,9 @@ def test_pictures_that_arrive_together_share_a_pass():
     answers, text = asyncio.run(scenario())
     passes = float(text.split('nescio_batch_size_count{model="edl"} ')[1].split()[0])
     assert passes < 20
-    alone = pair()["edl"].opinions(torch.cat([pictures(1, seed) for seed in range(20)])[:, None])
+    alone = ServedModel("edl", pair()["edl"]).opinions(
+        torch.cat([pictures(1, seed) for seed in range(20)])[:, None]
+    )
     for answer, expected in zip(answers, alone, strict=True):
         assert answer["results"][0]["opinions"][0]["probabilities"] == pytest.approx(
             expected["probabilities"], rel=1e-4
@@ -641,17 +651,17 @@ def test_a_gone_client_leaves_nothing_behind(caplog):
 
 def test_of_a_gone_client_the_rest_is_not_computed(monkeypatch):
     models = pair()
-    app = create_app(models, Limits(batch=2))
+    app = create_app(models, Limits(batch_size=2))
     gone, batches = threading.Event(), []
     body = json.dumps({"inputs": pictures(10).tolist(), "models": ["edl"]}).encode()
-    opinions = type(models["edl"]).opinions
+    opinions = ServedModel.opinions
 
     def slow(model, inputs):
         batches.append(len(inputs))
         assert gone.wait(10)
         return opinions(model, inputs)
 
-    monkeypatch.setattr(type(models["edl"]), "opinions", slow)
+    monkeypatch.setattr(ServedModel, "opinions", slow)
     messages = [{"type": "http.request", "body": body}]
 
     async def receive():
@@ -672,7 +682,9 @@ def test_of_a_gone_client_the_rest_is_not_computed(monkeypatch):
         )
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            return await client.post("/v1/opinions", json={"inputs": pictures(1).tolist(), "models": ["l2"]})
+            return await client.post(
+                "/v1/opinions", json={"inputs": pictures(1).tolist(), "models": ["softmax"]}
+            )
 
     assert asyncio.run(scenario()).status_code == 200
     assert batches == [2, 1]
@@ -683,7 +695,7 @@ def test_picture_formats(ask):
 
     file = io.BytesIO()
     Image.new("RGBA", (40, 30), (10, 20, 30, 40)).save(file, "PNG")
-    app = create_app(served(colour=untrained(COLOUR, EDL())))
+    app = create_app({"colour": untrained(COLOUR, EDL())})
     response = ask(
         "POST", "/v1/opinions", app=app, files=[("files", ("a.png", file.getvalue(), "image/png"))]
     )

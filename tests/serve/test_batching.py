@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from nescio.serve.batching import Batcher
-from nescio.serve.errors import Refusal
+from nescio.serve._batching import Batcher
+from nescio.serve._errors import RequestError
 
 
 class Recorder:
@@ -26,7 +26,7 @@ class Recorder:
 
 
 def batcher(compute, **changes):
-    return Batcher(compute, **{"batch": 8, "limit": 100} | changes)
+    return Batcher(compute, **{"batch_size": 8, "max_queue": 100} | changes)
 
 
 def soon(seconds=10.0):
@@ -40,15 +40,15 @@ def rows(*values):
 async def held(queue, compute):
     """A first question that the thread is busy with, so that the next ones gather."""
     compute.free.clear()
-    first = asyncio.create_task(queue.ask({"a": rows(0)}, soon()))
-    while queue.waiting or not queue.busy:
+    first = asyncio.create_task(queue.submit({"a": rows(0)}, soon()))
+    while queue.num_waiting or not queue.is_working:
         await asyncio.sleep(0.001)
     return first
 
 
 def test_a_lone_question_is_answered_at_once():
     compute = Recorder()
-    assert asyncio.run(batcher(compute).ask({"a": rows(1, 2), "b": rows(5)}, soon())) == {
+    assert asyncio.run(batcher(compute).submit({"a": rows(1, 2), "b": rows(5)}, soon())) == {
         "a": [2, 3],
         "b": [6],
     }
@@ -61,10 +61,11 @@ def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
         queue = batcher(compute)
         first = await held(queue, compute)
         others = [
-            asyncio.create_task(queue.ask({"a": rows(n, n + 1), "b": rows(n)}, soon())) for n in range(1, 4)
+            asyncio.create_task(queue.submit({"a": rows(n, n + 1), "b": rows(n)}, soon()))
+            for n in range(1, 4)
         ]
         await asyncio.sleep(0)
-        assert queue.waiting == 9
+        assert queue.num_waiting == 9
         compute.free.set()
         answers = await asyncio.gather(first, *others)
         await queue.close()
@@ -78,9 +79,9 @@ def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
 def test_a_batch_has_a_size():
     async def scenario():
         compute = Recorder()
-        queue = batcher(compute, batch=8)
+        queue = batcher(compute, batch_size=8)
         first = await held(queue, compute)
-        whole = asyncio.create_task(queue.ask({"a": rows(*range(20))}, soon()))
+        whole = asyncio.create_task(queue.submit({"a": rows(*range(20))}, soon()))
         await asyncio.sleep(0)
         compute.free.set()
         await first
@@ -94,15 +95,15 @@ def test_a_batch_has_a_size():
 def test_a_full_queue_refuses_and_says_when_to_come_again():
     async def scenario():
         compute = Recorder()
-        queue = batcher(compute, limit=4)
+        queue = batcher(compute, max_queue=4)
         first = await held(queue, compute)
-        second = asyncio.create_task(queue.ask({"a": rows(1, 2, 3)}, soon()))
+        second = asyncio.create_task(queue.submit({"a": rows(1, 2, 3)}, soon()))
         await asyncio.sleep(0)
-        with pytest.raises(Refusal, match="waiting") as refused:
-            await queue.ask({"a": rows(4), "b": rows(4)}, soon())
+        with pytest.raises(RequestError, match="waiting") as refused:
+            await queue.submit({"a": rows(4), "b": rows(4)}, soon())
         compute.free.set()
         await first
-        return refused.value, await second, await queue.ask({"b": rows(9)}, soon())
+        return refused.value, await second, await queue.submit({"b": rows(9)}, soon())
 
     refused, second, after = asyncio.run(scenario())
     assert (refused.status, refused.retry_after) == (503, 1)
@@ -113,9 +114,9 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
 def test_those_who_watch_are_told_how_many_wait():
     async def scenario():
         compute, told = Recorder(), []
-        queue = batcher(compute, watch=told.append)
+        queue = batcher(compute, on_change=told.append)
         first = await held(queue, compute)
-        others = [asyncio.create_task(queue.ask({"a": rows(1, 2)}, soon())) for _ in range(2)]
+        others = [asyncio.create_task(queue.submit({"a": rows(1, 2)}, soon())) for _ in range(2)]
         await asyncio.sleep(0)
         compute.free.set()
         await asyncio.gather(first, *others)
@@ -126,7 +127,7 @@ def test_those_who_watch_are_told_how_many_wait():
 
 
 def test_an_empty_queue_takes_a_question_of_any_size():
-    answers = asyncio.run(batcher(Recorder(), limit=4).ask({"a": rows(*range(10))}, soon()))
+    answers = asyncio.run(batcher(Recorder(), max_queue=4).submit({"a": rows(*range(10))}, soon()))
     assert answers == {"a": [n + 1 for n in range(10)]}
 
 
@@ -135,11 +136,11 @@ def test_what_waits_too_long_is_refused_and_not_computed():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        late = asyncio.create_task(queue.ask({"a": rows(1), "b": rows(1)}, soon(0.02)))
+        late = asyncio.create_task(queue.submit({"a": rows(1), "b": rows(1)}, soon(0.02)))
         await asyncio.sleep(0.05)
         compute.free.set()
         await first
-        with pytest.raises(Refusal, match="too long") as refused:
+        with pytest.raises(RequestError, match="too long") as refused:
             await late
         return refused.value.status, compute.batches
 
@@ -151,15 +152,15 @@ def test_what_nobody_awaits_any_more_is_not_computed():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        gone = asyncio.create_task(queue.ask({"a": rows(1)}, soon()))
+        gone = asyncio.create_task(queue.submit({"a": rows(1)}, soon()))
         await asyncio.sleep(0)
         gone.cancel()
-        stays = asyncio.create_task(queue.ask({"a": rows(2)}, soon()))
+        stays = asyncio.create_task(queue.submit({"a": rows(2)}, soon()))
         await asyncio.sleep(0)
         compute.free.set()
         await first
         assert await stays == {"a": [3]}
-        return compute.batches, queue.waiting
+        return compute.batches, queue.num_waiting
 
     assert asyncio.run(scenario()) == ([("a", 1), ("a", 1)], 0)
 
@@ -169,13 +170,18 @@ def test_an_error_belongs_to_the_one_who_asked_and_the_queue_goes_on():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        others = [asyncio.create_task(queue.ask({"broken": rows(n)}, soon())) for n in (1, 13, 2, 3)]
+        others = [asyncio.create_task(queue.submit({"broken": rows(n)}, soon())) for n in (1, 13, 2, 3)]
         await asyncio.sleep(0)
         compute.free.set()
         await first
         with pytest.raises(ArithmeticError, match="no sum"):
             await others[1]
-        answers = await others[0], await others[2], await others[3], await queue.ask({"a": rows(1)}, soon())
+        answers = (
+            await others[0],
+            await others[2],
+            await others[3],
+            await queue.submit({"a": rows(1)}, soon()),
+        )
         return answers, compute.batches
 
     answers, batches = asyncio.run(scenario())
@@ -188,7 +194,7 @@ def test_close_finishes_what_waits():
         compute = Recorder()
         queue = batcher(compute)
         first = await held(queue, compute)
-        second = asyncio.create_task(queue.ask({"a": rows(1)}, soon()))
+        second = asyncio.create_task(queue.submit({"a": rows(1)}, soon()))
         await asyncio.sleep(0)
         closing = asyncio.create_task(queue.close())
         compute.free.set()

@@ -424,7 +424,7 @@ def test_models_of_other_shapes_are_shown_or_named(visit, serving, expect, tmp_p
 
 @pytest.mark.parametrize(
     ("kept", "gone", "told"),
-    [("l2", "#opinion", "No evidential model"), ("edl", "#softmax", "No softmax model")],
+    [("softmax", "#opinion", "No evidential model"), ("edl", "#softmax", "No softmax model")],
 )
 def test_one_model_alone_is_shown_and_the_other_said_to_be_missing(page, expect, kept, gone, told):
     def without(route):
@@ -435,9 +435,9 @@ def test_one_model_alone_is_shown_and_the_other_said_to_be_missing(page, expect,
     page.reload()
     expect(page.locator("#remark")).to_contain_text(told)
     expect(page.locator(gone)).to_be_hidden()
-    expect(page.locator("#softmax" if kept == "l2" else "#opinion")).to_have_text("It is a 1")
+    expect(page.locator("#softmax" if kept == "softmax" else "#opinion")).to_have_text("It is a 1")
     page.get_by_role("button", name="Sample digit 6").click()
-    expect(page.locator("#softmax" if kept == "l2" else "#opinion")).to_have_text("It is a 6")
+    expect(page.locator("#softmax" if kept == "softmax" else "#opinion")).to_have_text("It is a 6")
 
 
 @pytest.fixture(scope="module")

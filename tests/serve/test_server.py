@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 import uvicorn
 from tests.serve.conftest import START
-from tests.serve.made import PICTURE, pictures, untrained
+from tests.serve.helpers import PICTURE, pictures, untrained
 
 from nescio.cli import app
 from nescio.methods import EDL, Softmax
-from nescio.serve import connection
-from nescio.serve.connection import Connection
+from nescio.serve import _connection
+from nescio.serve._connection import Connection
 
 ONE = json.dumps({"inputs": pictures(1).tolist()}).encode()
 
@@ -218,7 +218,7 @@ def test_connections_that_never_ask_are_closed():
         await send({"type": "http.response.body", "body": b"ok"})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "PATIENCE", 0.2)
+        patch.setattr(_connection, "IDLE_SECONDS", 0.2)
         silent, trickled, asked = asyncio.run(scenario())
     assert (silent, trickled) == (b"", b"")
     assert asked.startswith(b"HTTP/1.1 200 ")
@@ -251,7 +251,7 @@ def test_other_bad_starts_are_one_line(run, files, tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"no model")
     cases = [
         ((tmp_path / "none.safetensors",), f"error: there is no file {tmp_path / 'none.safetensors'}\n"),
-        ((files[0], tmp_path / "small.safetensors"), "error: two models are named small; rename the file "),
+        ((files[0], tmp_path / "small.safetensors"), "error: two models are named small: "),
         ((tmp_path / "bad.safetensors",), f"error: {tmp_path / 'bad.safetensors'} is damaged"),
         ((files[0], "--host", "no.such.host.invalid"), "error: --host must be an address of this machine"),
         ((files[0], "--host", "192.0.2.1", "--port", 0), "error: can't listen at 192.0.2.1"),

@@ -2,30 +2,94 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nescio.errors import MissingExtraError
+from nescio.errors import InputError, MissingExtraError
+from nescio.serve.limits import MEBIBYTE, Limits
+
+_LIMITS = "Limits"  # the heading of their options in the help
+
+
+def _limit(help_text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(min=1, help=help_text, rich_help_panel=_LIMITS)
+    return option
+
+
+def _seconds(help_text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(min=0.1, help=help_text, rich_help_panel=_LIMITS)
+    return option
 
 
 def serve(
     models: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[MODEL]...", help="Model files. Default: the bundled pair."),
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=]MODEL",
+            help="Model files or run folders, each under the name before the equals sign, or else under "
+            "that of the file or folder. Default: the pair that comes with the package.",
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 is every one.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, help="So many processes.")] = 1,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="The number of processes.")] = 1,
+    max_body: Annotated[int, _limit("MiB of a request's body.")] = Limits.max_body // MEBIBYTE,
+    max_total_body: Annotated[
+        int, _limit("MiB of the bodies of all requests under way in a process; --max-body or more.")
+    ] = Limits.max_total_body // MEBIBYTE,
+    max_inputs: Annotated[int, _limit("Inputs in a request.")] = Limits.max_inputs,
+    max_pixels: Annotated[
+        int, _limit("Pixels of all pictures of a request, before they are scaled.")
+    ] = Limits.max_pixels,
+    max_values: Annotated[
+        int,
+        _limit(
+            "Numbers that inputs become in memory, for each model, and 16 for each class of an answer: "
+            "of a request, and of all requests under way in a process."
+        ),
+    ] = Limits.max_values,
+    max_decoding: Annotated[int, _limit("Requests that wait to be decoded.")] = Limits.max_decoding,
+    max_queue: Annotated[int, _limit("Inputs that wait for a model.")] = Limits.max_queue,
+    batch_size: Annotated[int, _limit("Inputs that share a forward pass.")] = Limits.batch_size,
+    read_timeout: Annotated[
+        float, _seconds("Seconds within which a request's body must arrive.")
+    ] = Limits.read_timeout,
+    answer_timeout: Annotated[
+        float, _seconds("Seconds within which a request must be answered once its body is there.")
+    ] = Limits.answer_timeout,
+    max_connections: Annotated[int, _limit("Open connections of a process.")] = Limits.max_connections,
 ) -> None:
     """Serve models over HTTP, with a page to draw on."""
+    from nescio.inference._named_paths import named_paths
+
     try:
-        from nescio.serve.server import run
+        from nescio.serve._server import run_server
     except ModuleNotFoundError as error:
         raise MissingExtraError("serve", error.name or "a package") from error
-    run(models or [], host, port, workers, _say)
+
+    if max_body > max_total_body:
+        raise InputError(
+            f"--max-body must be at most --max-total-body, {max_total_body}, got {max_body}: "
+            "such a body would never be accepted"
+        )
+    limits = Limits(
+        max_body=max_body * MEBIBYTE,
+        max_total_body=max_total_body * MEBIBYTE,
+        max_inputs=max_inputs,
+        max_pixels=max_pixels,
+        max_values=max_values,
+        max_decoding=max_decoding,
+        max_queue=max_queue,
+        batch_size=batch_size,
+        read_timeout=read_timeout,
+        answer_timeout=answer_timeout,
+        max_connections=max_connections,
+    )
+    run_server(
+        named_paths(models or []), limits, host=host, port=port, workers=workers, on_ready=_print_address
+    )
 
 
-def _say(address: str, names: list[str]) -> None:
+def _print_address(address: str, names: list[str]) -> None:
     typer.echo(f"Serving {', '.join(names)} at {address} (the API: {address}/docs). Ctrl+C ends it.")

@@ -4,145 +4,126 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
 
-from nescio import __version__
-from nescio.serve import schemas
-from nescio.serve.docs import docs_page
-from nescio.serve.errors import UNFORESEEN, Refusal
+from nescio.errors import InputError
+from nescio.inference.model import TrainedModel
+from nescio.serve._docs import docs_page
+from nescio.serve._errors import too_busy
+from nescio.serve._metrics import Metrics
+from nescio.serve._middleware import ServiceMiddleware
+from nescio.serve._models import ServedModel
+from nescio.serve._openapi import openapi_document
+from nescio.serve._service import Service
 from nescio.serve.limits import Limits
-from nescio.serve.metrics import Metrics
-from nescio.serve.middleware import Guard
-from nescio.serve.served import HERE, ServedModel
-from nescio.serve.service import Service
 
-OPINIONS = "/v1/opinions"
-ABOUT = "Opinions of classifiers that know when they do not know."
+_PAGE = Path(__file__).parent / "page"
 
 
-class Application:
-    """FastAPI, and beside it the one path that must be quick.
+def create_app(models: Mapping[str, TrainedModel], limits: Limits | None = None) -> Router:
+    """An ASGI application that serves these models, for uvicorn or any other server.
 
-    FastAPI takes longer over a request than a small network over an image. It still documents the path, and
-    answers there when mounted under another application.
+    `nescio serve` runs it with settings that suit it. It can also be mounted in an application of your own;
+    then call its lifespan, or what it has accepted is not finished when the server ends.
+
+    Args:
+        models: the models by the names under which clients ask for them, one or more.
+        limits: what is accepted at most; the usual limits where there are none.
+
+    Returns:
+        The application: `POST /v1/opinions`, `GET /v1/models`, health, metrics, `/docs` and the page at `/`.
+
+    Raises:
+        InputError: there is no model, or one of them is not a TrainedModel under a name.
+
+    Example:
+        >>> from nescio import TrainedModel, TrainingSettings, data
+        >>> model = TrainedModel.train(data.load("iris"), settings=TrainingSettings(epochs=1))
+        >>> app = create_app({"iris": model}, Limits(max_inputs=100))
+        >>> app.url_path_for("opinions")
     """
-
-    def __init__(self, models: Mapping[str, ServedModel], limits: Limits) -> None:
-        metrics = Metrics()
-        self._service = Service(models, limits, metrics)
-        self._fastapi = _fastapi(self._service, models, limits, metrics)
-        self._guarded = Guard(self._route, metrics)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI wants it."""
-        await self._guarded(scope, receive, send)
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == OPINIONS and scope["method"] == "POST":
-            response = await self._service.answer(scope, receive)
-            await response(scope, receive, send)
-        else:
-            await self._fastapi(scope, receive, send)
-
-
-def create_app(models: Mapping[str, ServedModel], limits: Limits | None = None) -> Application:
-    """The application for these models, by name."""
-    return Application(models, limits or Limits())
-
-
-def _fastapi(
-    service: Service, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics
-) -> FastAPI:
-    @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await service.close()
-
-    app = FastAPI(
-        title="nescio",
-        version=__version__,
-        description=ABOUT,
-        lifespan=life,
-        docs_url=None,
-        redoc_url=None,
+    limits = limits or Limits()
+    served = _served(models)
+    metrics = Metrics()
+    service = Service(served, limits, metrics)
+    endpoints = _Endpoints(served, service, metrics, openapi_document(served.values(), limits))
+    routes = [
+        Route("/v1/opinions", service, methods=["POST"], name="opinions"),
+        Route("/v1/models", endpoints.models),
+        Route("/healthz", endpoints.health),
+        Route("/readyz", endpoints.ready),
+        Route("/metrics", endpoints.metrics),
+        Route("/openapi.json", endpoints.openapi),
+        Route("/docs", endpoints.docs),
+    ]
+    counted_paths = ["/", *(route.path for route in routes)]
+    return Router(
+        routes,
+        # Not a mount at the root: it would take other methods of a path, which are 405, for missing files.
+        default=StaticFiles(directory=_PAGE, html=True),
         redirect_slashes=False,  # it would send clients to whatever their Host header says
-        generate_unique_id_function=lambda route: route.name,
+        middleware=[Middleware(ServiceMiddleware, metrics=metrics, known_paths=counted_paths)],
+        lifespan=endpoints.lifespan,
     )
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(HTTPException, _not_found)
-    app.add_exception_handler(Exception, _failed)
-    _add_opinions(app, service, models, limits)
-    _add_health(app, service, metrics)
-    _add_docs(app)
-    # Not mounted: a mount at the root would take a path's other methods, which are 405, for missing files.
-    app.router.default = StaticFiles(directory=HERE / "page", html=True, check_dir=False)
-    return app
 
 
-def _add_opinions(app: FastAPI, service: Service, models: Mapping[str, ServedModel], limits: Limits) -> None:
-    described = {"models": [model.describe() for model in models.values()]}
+class _Endpoints:
+    """What is answered beside opinions."""
 
-    @app.post(
-        OPINIONS,
-        response_model=schemas.Opinions,
-        responses=schemas.refusals(*schemas.REASONS),
-        openapi_extra={"requestBody": schemas.opinions_body(models.values(), limits)},
-    )
-    async def opinions(request: Request) -> Response:
-        """Ask models for their opinions of one or many inputs: pictures as files, or arrays of numbers."""
-        return await service.answer(request.scope, request.receive)
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        service: Service,
+        metrics: Metrics,
+        document: dict[str, Any],
+    ) -> None:
+        self._descriptions = [model.describe() for model in models.values()]
+        self._service = service
+        self._metrics = metrics
+        self._document = document
 
-    @app.get("/v1/models", response_model=schemas.Models)
-    async def list_models() -> Response:
-        """Say what is served."""
-        return JSONResponse(described)
+    async def models(self, _: Request) -> Response:
+        return JSONResponse({"models": self._descriptions})
 
-
-def _add_health(app: FastAPI, service: Service, metrics: Metrics) -> None:
-    @app.head("/healthz", include_in_schema=False)
-    @app.get("/healthz", response_model=schemas.State)
-    async def health() -> Response:
-        """Say that the process lives."""
+    async def health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz", response_model=schemas.State, responses=schemas.refusals(503))
-    async def ready() -> Response:
-        """Say whether there is room in the queue."""
-        if service.full:
-            raise Refusal(503, "too many requests are waiting; try again", retry_after=1)
+    async def ready(self, _: Request) -> Response:
+        if self._service.is_full:
+            raise too_busy()
         return JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", include_in_schema=False)
-    async def counted() -> Response:
-        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def metrics(self, _: Request) -> Response:
+        return Response(self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def openapi(self, _: Request) -> Response:
+        return JSONResponse(self._document)
+
+    async def docs(self, _: Request) -> Response:
+        return HTMLResponse(docs_page(self._document))
+
+    @asynccontextmanager
+    async def lifespan(self, _: object) -> AsyncIterator[None]:
+        yield
+        await self._service.close()
 
 
-def _add_docs(app: FastAPI) -> None:
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(docs_page(app.openapi()))
-
-    @app.get("/docs.css", include_in_schema=False)
-    async def docs_style() -> Response:
-        return FileResponse(HERE / "docs.css")
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
-    return error.response()
-
-
-async def _failed(_: Request, __: Exception) -> Response:
-    return Refusal(500, UNFORESEEN).response()
-
-
-async def _not_found(_: Request, error: Exception) -> Response:
-    """What the router refuses: an unknown path, another method than the path has."""
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": str(error.detail).lower()}, error.status_code, error.headers)
+def _served(models: Mapping[str, TrainedModel]) -> dict[str, ServedModel]:
+    if not models:
+        raise InputError("models must be one or more models by name, got none")
+    served = {}
+    for name, model in models.items():
+        if not isinstance(name, str) or not name:
+            raise InputError(f"models must be named by texts, got the name {name!r}")
+        if not isinstance(model, TrainedModel):
+            raise InputError(f"models must be of TrainedModel, got {type(model).__name__} for {name!r}")
+        served[name] = ServedModel(name, model)
+    return served

@@ -1,110 +1,77 @@
-"""What the service accepts at most, and the reading of bodies that never exceeds it."""
+"""Limits: what the service accepts at most."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import dataclass, fields
 
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive
-
 from nescio.errors import InputError
-from nescio.serve.errors import Refusal
 
 MEBIBYTE = 2**20
-ANSWER_VALUES = 16  # a pixel is a byte; a number in an answer is an object, and text
+# What a class of an answer counts among values: a pixel is a byte, a number of an answer an object and text.
+VALUES_PER_CLASS = 16
 
 
 @dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request; bodies: of all requests under way.
+    """What the service accepts at most. All numbers are positive; sizes are whole, times are seconds.
 
-    inputs: of a request; pixels: of all its pictures, as they come. values: numbers that its inputs become
-    for each model, and ANSWER_VALUES for each class of an answer; of all requests under way, too.
-    readers: requests that wait to be decoded; waiting: inputs in the queue; batch: inputs that share a
-    forward pass. reading and answering: seconds until the service gives up.
+    Args:
+        max_body: bytes of one request's body.
+        max_total_body: bytes of the bodies of all requests under way; at least `max_body`.
+        max_inputs: inputs in one request.
+        max_pixels: pixels of all pictures of one request, as they come, before they are scaled.
+        max_values: numbers that the inputs of a request become in memory, for each model that is asked, and
+            16 for each class of an answer. All requests under way together have the same limit.
+        max_decoding: requests that wait for their pictures, or a large JSON body, to be decoded.
+        max_queue: inputs in the queue before the models.
+        batch_size: inputs that share a forward pass.
+        read_timeout: seconds within which a body must arrive.
+        answer_timeout: seconds within which a request must be computed, from the time its body is there.
+        max_connections: open connections of one process.
+
+    Raises:
+        InputError: a limit is not a positive number of its kind, or `max_body` is more than `max_total_body`.
+
+    Example:
+        >>> from nescio.serve import Limits
+        >>> Limits(max_inputs=100).max_inputs
+        100
+        >>> Limits(batch_size=0)
+        Traceback (most recent call last):
+        ...
+        nescio.errors.InputError: batch_size must be a whole number from 1 on, got 0
     """
 
-    body: int = 32 * MEBIBYTE
-    bodies: int = 256 * MEBIBYTE
-    inputs: int = 10_000
-    pixels: int = 64_000_000
-    values: int = 64_000_000
-    readers: int = 64
-    waiting: int = 20_000
-    batch: int = 256
-    reading: float = 20.0
-    answering: float = 20.0
+    max_body: int = 32 * MEBIBYTE
+    max_total_body: int = 256 * MEBIBYTE
+    max_inputs: int = 10_000
+    max_pixels: int = 64_000_000
+    max_values: int = 64_000_000
+    max_decoding: int = 64
+    max_queue: int = 20_000
+    batch_size: int = 256
+    read_timeout: float = 20.0
+    answer_timeout: float = 20.0
+    max_connections: int = 1000
 
     def __post_init__(self) -> None:
+        # Not above: the command line's help and a starting worker need this class, and not torch.
+        from nescio._checks import require_whole
+
         for field in fields(self):
-            if not getattr(self, field.name) > 0:
-                raise InputError(f"{field.name} must be positive, got {getattr(self, field.name)!r}")
-
-
-class Bodies:
-    """Reads bodies into memory, within the limits of one and of all together."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._held = 0
-
-    async def read(self, announced: int, receive: Receive) -> bytes:
-        """The body; its bytes count until it is given back. announced: by Content-Length, 0 if not."""
-        self._require_room(announced)
-        chunks: list[bytes] = []
-        try:
-            await self._collect(receive, chunks)
-        except BaseException:
-            self._held -= sum(map(len, chunks))
-            raise
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-    def give_back(self, body: bytes) -> None:
-        """It is not needed any more."""
-        self._held -= len(body)
-
-    async def _collect(self, receive: Receive, chunks: list[bytes]) -> None:
-        taken, more = 0, True
-        with _deadline(self._limits.reading):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                chunk, more = message.get("body", b""), message.get("more_body", False)
-                chunks.append(chunk)
-                taken += len(chunk)
-                self._held += len(chunk)
-                self._require_room(taken)
-
-    def _require_room(self, taken: int) -> None:
-        if taken > self._limits.body:
-            raise Refusal(
-                413, f"the body is too large; at most {self._limits.body / MEBIBYTE:g} MiB", unread=True
+            value = getattr(self, field.name)
+            if field.name.endswith("_timeout"):
+                _require_seconds(field.name, value)
+            else:
+                require_whole(field.name, value)
+        if self.max_body > self.max_total_body:
+            raise InputError(
+                f"max_body must be at most max_total_body, {self.max_total_body}, got {self.max_body}: "
+                "such a body would never be accepted"
             )
-        if self._held > self._limits.bodies:
-            raise Refusal(503, "too many large requests at once; try again", retry_after=1, unread=True)
 
 
-@contextmanager
-def _deadline(seconds: float) -> Iterator[None]:
-    """Refuses what takes longer. As asyncio.timeout, which Python 3.10 lacks."""
-    task, late = asyncio.current_task(), False
-    assert task is not None
-
-    def expire() -> None:
-        nonlocal late
-        late = True
-        task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(seconds, expire)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not late:
-            raise
-        raise Refusal(408, f"the body took longer than {seconds:g} s to arrive", unread=True) from None
-    finally:
-        timer.cancel()
+def _require_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InputError(f"{name} must be a positive number of seconds, got {value!r}")

@@ -3,14 +3,16 @@
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from tests.serve.made import PICTURE, ROWS, served, untrained
+from tests.serve.helpers import PICTURE, ROWS, untrained
 
 from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
-rows = create_app(served(edl=untrained(ROWS, EDL()), l2=untrained(ROWS, Softmax())), Limits(inputs=20))
-pictures = create_app(served(edl=untrained(PICTURE, EDL())), Limits(inputs=2))
+rows = create_app(
+    {"edl": untrained(ROWS, EDL()), "softmax": untrained(ROWS, Softmax())}, Limits(max_inputs=20)
+)
+pictures = create_app({"edl": untrained(PICTURE, EDL())}, Limits(max_inputs=2))
 
 
 def some(examples):

@@ -9,7 +9,6 @@ from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
-from nescio.serve.served import ServedModel
 
 CLASSES = ("cat", "dog", "owl")
 PICTURE = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=8)
@@ -34,14 +33,9 @@ def untrained(spec, method):
     return TrainedModel(module, method, CLASSES, preprocess, spec)
 
 
-def served(**models):
-    """Models by name, as an application takes them."""
-    return {name: ServedModel(name, model) for name, model in models.items()}
-
-
 def pair():
     """The same pictures for both: one evidential, one softmax."""
-    return served(edl=untrained(PICTURE, EDL()), l2=untrained(PICTURE, Softmax()))
+    return {"edl": untrained(PICTURE, EDL()), "softmax": untrained(PICTURE, Softmax())}
 
 
 def pictures(count, seed=0):

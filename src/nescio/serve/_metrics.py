@@ -9,8 +9,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-SHARED = "PROMETHEUS_MULTIPROC_DIR"  # set where several processes count together
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SHARED_DIR = "PROMETHEUS_MULTIPROC_DIR"  # set in the environment where several processes count together
+_BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
@@ -18,7 +18,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._of_path: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        # Counters by path and status: prometheus_client takes long to find them by their labels.
+        self._by_path: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "nescio_requests", "Requests by path and status.", ("path", "status"), registry=self._registry
         )
@@ -36,7 +37,7 @@ class Metrics:
             "Inputs that shared a forward pass.",
             ("model",),
             registry=self._registry,
-            buckets=SIZES,
+            buckets=_BATCH_SIZES,
         )
         self._waiting = Gauge(
             "nescio_waiting",
@@ -45,38 +46,37 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
-    def request(self, path: str, status: int, seconds: float) -> None:
-        """A request was answered."""
-        counters = self._of_path.get((path, status))
+    def count_request(self, path: str, status: int, seconds: float) -> None:
+        counters = self._by_path.get((path, status))
         if counters is None:
-            counters = self._requests.labels(path, status), self._seconds.labels(path)
-            self._of_path[path, status] = counters
-        counters[0].inc()
-        counters[1].observe(seconds)
+            counters = (self._requests.labels(path, status), self._seconds.labels(path))
+            self._by_path[path, status] = counters
+        requests, histogram = counters
+        requests.inc()
+        histogram.observe(seconds)
 
-    def batch(self, model: str, accepted: Sequence[bool]) -> None:
-        """A model gave opinions on a batch."""
-        stood = sum(accepted)
+    def count_batch(self, model: str, accepted: Sequence[bool]) -> None:
+        """accepted: for each input of the batch, whether the model stood by its answer."""
+        num_accepted = sum(accepted)
         self._batches.labels(model).observe(len(accepted))
-        self._opinions.labels(model, "true").inc(stood)
-        self._opinions.labels(model, "false").inc(len(accepted) - stood)
+        self._opinions.labels(model, "true").inc(num_accepted)
+        self._opinions.labels(model, "false").inc(len(accepted) - num_accepted)
 
-    def waiting(self, inputs: int) -> None:
-        """So many inputs are in the queue."""
-        self._waiting.set(inputs)
+    def set_waiting(self, num_inputs: int) -> None:
+        self._waiting.set(num_inputs)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        if SHARED not in os.environ:
+        if SHARED_DIR not in os.environ:
             return generate_latest(self._registry)
         shared = CollectorRegistry()
         MultiProcessCollector(shared)  # type: ignore[no-untyped-call]
         return generate_latest(shared)
 
 
-def forget_the_dead() -> None:
+def remove_dead_processes() -> None:
     """What a process had waiting when it was killed would stay in the sum for ever."""
-    for path in Path(os.environ[SHARED]).glob("gauge_live*.db"):
+    for path in Path(os.environ[SHARED_DIR]).glob("gauge_live*.db"):
         process = int(path.stem.rpartition("_")[2])
         try:
             os.kill(process, 0)

@@ -6,7 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-PATIENCE = 20.0  # seconds
+IDLE_SECONDS = 20.0
 
 
 class Connection(HttpToolsProtocol):
@@ -16,22 +16,20 @@ class Connection(HttpToolsProtocol):
     """
 
     _timer: asyncio.TimerHandle
-    _last: RequestResponseCycle | None = None
+    _last_cycle: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
         super().connection_made(transport)
-        self._timer = self.loop.call_later(PATIENCE, self._look)
+        self._timer = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there any more."""
         self._timer.cancel()
         super().connection_lost(exc)
 
-    def _look(self) -> None:
-        idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.cycle is self._last:
+    def _close_if_idle(self) -> None:
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.cycle is self._last_cycle:
             self.transport.close()
             return
-        self._last = self.cycle
-        self._timer = self.loop.call_later(PATIENCE, self._look)
+        self._last_cycle = self.cycle
+        self._timer = self.loop.call_later(IDLE_SECONDS, self._close_if_idle)

@@ -1,8 +1,9 @@
-"""ServedModel: a model under a name, and its predictions as the service tells them."""
+"""ServedModel: a model under a name, and its predictions as the service gives them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,9 @@ from torch import Tensor
 from nescio.errors import InputError
 from nescio.inference.model import HALF, UNKNOWN, TrainedModel
 from nescio.opinions.opinion import Opinion
-from nescio.serve.limits import ANSWER_VALUES
+from nescio.serve.limits import VALUES_PER_CLASS
 
-HERE = Path(__file__).parent
+_BUNDLED_DIR = Path(__file__).parent / "models"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +28,18 @@ class ServedModel:
     model: TrainedModel
 
     @cached_property
-    def evidential(self) -> bool:
+    def is_evidential(self) -> bool:
         """Whether it has opinions; else it has probabilities alone."""
         return isinstance(self.model.predict(torch.zeros(1, *self.model.input_shape)), Opinion)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one input, without the batch axis."""
         return self.model.input_shape
 
     @cached_property
-    def weight(self) -> int:
-        """Values that one input and its answer take in memory."""
-        return math.prod(self.input_shape) + ANSWER_VALUES * len(self.model.classes)
+    def num_values(self) -> int:
+        """What one input and its answer take in memory, see Limits.max_values."""
+        return math.prod(self.input_shape) + VALUES_PER_CLASS * len(self.model.classes)
 
     @property
     def threshold(self) -> float | None:
@@ -54,19 +54,22 @@ class ServedModel:
     def describe(self) -> dict[str, Any]:
         """For the list of models."""
         model = self.model
+        rule = None
+        if model.rule is not None:
+            rule = model.rule.describe()
         return {
             "name": self.name,
             "method": model.method.name,
             "about": model.method.about,
             "classes": list(model.classes),
             "input_shape": list(model.input_shape),
-            "evidential": self.evidential,
-            "rule": None if model.rule is None else model.rule.describe(),
+            "evidential": self.is_evidential,
+            "rule": rule,
             "threshold": self.threshold,
         }
 
     def opinions(self, inputs: Tensor) -> list[dict[str, Any]]:
-        """What the model says of raw inputs (N, ...), one table for each."""
+        """What the model says of raw inputs (N, ...), one record for each."""
         prediction = self.model.predict(inputs)
         if not bool(prediction.probabilities.isfinite().all()):
             raise InputError("values are too large for the network")
@@ -96,16 +99,11 @@ class ServedModel:
         ]
 
 
-def bundled_paths() -> list[Path]:
-    """The pair that comes with the package: the same network trained both ways on MNIST."""
-    return sorted((HERE / "models").glob("*.safetensors"))
+def bundled_paths() -> dict[str, Path]:
+    """By name, the pair that comes with the package: the same network trained both ways on MNIST."""
+    return {path.stem: path for path in sorted(_BUNDLED_DIR.glob("*.safetensors"))}
 
 
-def load_models(paths: list[Path]) -> dict[str, ServedModel]:
-    """Models by name, the name of a file without its ending; the bundled pair where there is no path."""
-    models: dict[str, ServedModel] = {}
-    for path in paths or bundled_paths():
-        if path.stem in models:
-            raise InputError(f"two models are named {path.stem}; rename the file {path}")
-        models[path.stem] = ServedModel(path.stem, TrainedModel.load(path))
-    return models
+def load_models(paths: Mapping[str, Path]) -> dict[str, TrainedModel]:
+    """The models of these files, by name."""
+    return {name: TrainedModel.load(path) for name, path in paths.items()}

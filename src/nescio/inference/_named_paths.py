@@ -1,0 +1,41 @@
+"""Model files by name, as commands take them: `model.safetensors`, a run folder, or `name=` before either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from nescio.errors import InputError
+from nescio.inference._model_file import model_path
+
+
+def named_paths(texts: Iterable[str]) -> dict[str, Path]:
+    """Files by name, from texts of the form PATH or NAME=PATH.
+
+    Without a name it is that of the file without its ending, or that of the run folder. What has a slash
+    before its first equals sign is a path: `./a=b.safetensors` has no name.
+    """
+    paths: dict[str, Path] = {}
+    for text in texts:
+        name, path = _parse(text)
+        if name in paths:
+            raise InputError(
+                f"two models are named {name}: {paths[name]} and {path}; give them names, "
+                f"as in first={paths[name]} second={path}"
+            )
+        paths[name] = path
+    return paths
+
+
+def _parse(text: str) -> tuple[str, Path]:
+    name, equals, rest = text.partition("=")
+    has_name = bool(equals) and "/" not in name and os.sep not in name
+    if not has_name:
+        name, rest = "", text
+    elif not name or not rest:
+        raise InputError(f"a model must be PATH or NAME=PATH, got {text!r}")
+    path = Path(rest)
+    if not name:
+        name = path.resolve().name if path.is_dir() else path.stem
+    return name, model_path(path)

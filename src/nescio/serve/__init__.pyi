@@ -1,0 +1,4 @@
+from .app import create_app
+from .limits import Limits
+
+__all__ = ["Limits", "create_app"]

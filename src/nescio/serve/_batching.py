@@ -1,0 +1,223 @@
+"""Batcher: requests that arrive together share a forward pass."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nescio.serve._errors import too_busy, too_late
+
+Values = NDArray[np.uint8] | NDArray[np.float32]
+Predict = Callable[[str, Tensor], list[Any]]
+_QUIET_TURNS = 3  # of the event loop, some microseconds each
+
+
+class _Pending:
+    """A request in the queues: until when it may wait, its open jobs, and the future of its end."""
+
+    __slots__ = ("deadline", "done", "num_open")
+
+    def __init__(self, deadline: float, done: asyncio.Future[None]) -> None:
+        self.deadline = deadline
+        self.done = done
+        self.num_open = 0
+
+
+class _Job:
+    """Inputs (N, ...) of a request for one model, as many as fit a batch, and then their answers."""
+
+    __slots__ = ("answers", "inputs", "pending", "size")
+
+    def __init__(self, inputs: Values, pending: _Pending) -> None:
+        self.inputs = inputs
+        self.size = len(inputs)
+        self.pending = pending
+        self.answers: list[Any] = []
+        pending.num_open += 1
+
+
+class Batcher:
+    """Bounded queues, one for each model, before one thread that computes.
+
+    While the thread works, requests gather; then all that wait for the same model go together, the oldest
+    first. A lone request waits for company no longer than some turns of the event loop.
+
+    predict: for the name of a model and inputs (N, ...), one answer for each; called in the thread.
+    batch_size: inputs that go together. max_queue: inputs that may wait.
+    on_change: called with the number of waiting inputs when it changes.
+    """
+
+    def __init__(
+        self,
+        predict: Predict,
+        *,
+        batch_size: int,
+        max_queue: int,
+        on_change: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._predict = predict
+        self._batch_size = batch_size
+        self._max_queue = max_queue
+        self._on_change = on_change
+        self._queues: dict[str, deque[_Job]] = {}
+        self._thread = _new_thread()
+        self._task: asyncio.Task[None] | None = None
+        self.num_waiting = 0
+
+    @property
+    def is_working(self) -> bool:
+        return self._task is not None
+
+    @property
+    def is_full(self) -> bool:
+        return self.num_waiting >= self._max_queue
+
+    async def submit(self, inputs: Mapping[str, Values], deadline: float) -> dict[str, list[Any]]:
+        """By the name of each model, an answer for each of its inputs (N, ...).
+
+        Raises RequestError where the queue is full or the deadline, by the monotonic clock, has passed.
+        """
+        pending, jobs = self._enqueue(inputs, deadline)
+        try:
+            await pending.done
+        finally:
+            _abandon(pending)
+        return {model: _joined_answers(parts) for model, parts in jobs.items()}
+
+    async def close(self) -> None:
+        """Finish what waits, then end the thread; another request starts another."""
+        if self._task is not None:
+            await self._task
+        self._thread.shutdown()
+        self._thread = _new_thread()
+
+    def _enqueue(
+        self, inputs: Mapping[str, Values], deadline: float
+    ) -> tuple[_Pending, dict[str, list[_Job]]]:
+        """In parts that fit a batch. An empty queue takes a request of any size."""
+        size = sum(map(len, inputs.values()))
+        if self.num_waiting and self.num_waiting + size > self._max_queue:
+            raise too_busy()
+        loop = asyncio.get_running_loop()
+        pending = _Pending(deadline, loop.create_future())
+        jobs: dict[str, list[_Job]] = {}
+        for model, values in inputs.items():
+            parts = self._split(values)
+            jobs[model] = [_Job(part, pending) for part in parts]
+            self._queues.setdefault(model, deque()).extend(jobs[model])
+        self.num_waiting += size
+        self._on_change(self.num_waiting)
+        if self._task is None:
+            self._task = loop.create_task(self._work())
+        return pending, jobs
+
+    def _split(self, values: Values) -> list[Values]:
+        size = self._batch_size
+        if len(values) <= size:
+            return [values]
+        return [values[start : start + size] for start in range(0, len(values), size)]
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self.num_waiting:
+            await self._gather()
+            batches = {model: self._next_batch(model) for model in self._queues}
+            self._on_change(self.num_waiting)
+            for job, outcome in await loop.run_in_executor(self._thread, self._compute, batches):
+                _settle(job, outcome)
+        self._task = None
+
+    async def _gather(self) -> None:
+        """Let requests that are arriving now come in: until a few turns of the loop bring no more."""
+        quiet_turns = 0
+        while quiet_turns < _QUIET_TURNS:
+            before = self.num_waiting
+            await asyncio.sleep(0)
+            if self.num_waiting == before:
+                quiet_turns += 1
+            else:
+                quiet_turns = 0
+
+    def _next_batch(self, model: str) -> list[_Job]:
+        """The oldest jobs that fit a batch; those that nobody awaits any more are left out."""
+        queue = self._queues[model]
+        now = time.monotonic()
+        jobs: list[_Job] = []
+        size = 0
+        while queue and size + queue[0].size <= self._batch_size:
+            job = queue.popleft()
+            self.num_waiting -= job.size
+            if job.pending.done.done():
+                continue
+            if job.pending.deadline < now:
+                job.pending.done.set_exception(too_late())
+                continue
+            jobs.append(job)
+            size += job.size
+        return jobs
+
+    def _compute(self, batches: Mapping[str, list[_Job]]) -> list[tuple[_Job, list[Any] | Exception]]:
+        """In the thread: for each job its answers, or the error that it met."""
+        outcomes = []
+        for model, jobs in batches.items():
+            if jobs:
+                outcomes += self._compute_batch(model, jobs)
+        return outcomes
+
+    def _compute_batch(self, model: str, jobs: list[_Job]) -> list[tuple[_Job, list[Any] | Exception]]:
+        inputs = jobs[0].inputs
+        if len(jobs) > 1:
+            inputs = np.concatenate([job.inputs for job in jobs])
+        try:
+            answers = self._predict(model, torch.from_numpy(inputs))
+        except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on
+            if len(jobs) == 1:
+                return [(jobs[0], error)]
+            # One input that a model can't take must not cost the others their answers.
+            half = len(jobs) // 2
+            return self._compute_batch(model, jobs[:half]) + self._compute_batch(model, jobs[half:])
+        outcomes: list[tuple[_Job, list[Any] | Exception]] = []
+        start = 0
+        for job in jobs:
+            outcomes.append((job, answers[start : start + job.size]))
+            start += job.size
+        return outcomes
+
+
+def _new_thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "batch")
+
+
+def _settle(job: _Job, outcome: list[Any] | Exception) -> None:
+    pending = job.pending
+    if pending.done.done():
+        return
+    if isinstance(outcome, Exception):
+        pending.done.set_exception(outcome)
+        return
+    job.answers = outcome
+    pending.num_open -= 1
+    if pending.num_open == 0:
+        pending.done.set_result(None)
+
+
+def _abandon(pending: _Pending) -> None:
+    """What nobody awaits any more is not computed, and asyncio need not complain of its error."""
+    if not pending.done.cancel() and not pending.done.cancelled():
+        pending.done.exception()
+
+
+def _joined_answers(jobs: list[_Job]) -> list[Any]:
+    answers = []
+    for job in jobs:
+        answers += job.answers
+    return answers

@@ -1,0 +1,41 @@
+"""RequestError: why a request gets no opinion, as a status and one line."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse
+
+from nescio.errors import NescioError
+
+INTERNAL_ERROR = "something went wrong in the service; its log says what"
+
+
+class RequestError(NescioError):
+    """Ends a request with this status and this reason.
+
+    retry_after: seconds until another try is worth it, for the header Retry-After.
+    closes_connection: set where the rest of the body is left unread.
+    """
+
+    def __init__(
+        self, status: int, reason: str, retry_after: int | None = None, *, closes_connection: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.retry_after = retry_after
+        self.closes_connection = closes_connection
+
+    def response(self) -> JSONResponse:
+        headers = {}
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        if self.closes_connection:
+            headers["Connection"] = "close"
+        return JSONResponse({"error": str(self)}, self.status, headers)
+
+
+def too_busy() -> RequestError:
+    return RequestError(503, "too many requests are waiting; try again", retry_after=1)
+
+
+def too_late() -> RequestError:
+    return RequestError(503, "the answer took too long; try again", retry_after=1)

@@ -1,0 +1,84 @@
+"""Middleware: what holds for every answer, whatever route gives it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nescio.serve._errors import INTERNAL_ERROR, RequestError
+from nescio.serve._metrics import Metrics
+
+# Scripts, styles and pictures come from files of this server alone.
+_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"cache-control", b"no-cache"),  # asked again each time: files of another version do not mix
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_CLIENT_GONE = 499  # a status for the metrics alone: there is nobody left to answer
+
+_log = logging.getLogger(__name__)
+
+
+class ServiceMiddleware:
+    """Sets security headers, counts requests, and answers every error with one line of JSON.
+
+    known_paths: those that are counted by name. All others are counted as one, so that clients can't make
+    ever new counters.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, known_paths: Collection[str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._known_paths = frozenset(known_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        status = 0
+        # With an application in its scope, a route that is asked by another method raises HTTPException.
+        scope.setdefault("app", self._app)
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except RequestError as error:
+            await error.response()(scope, receive, send_with_headers)
+        except HTTPException as error:  # the router's: an unknown path, another method than the path has
+            response = JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
+            await response(scope, receive, send_with_headers)
+        except ClientDisconnect:
+            status = _CLIENT_GONE
+        except Exception:
+            _log.exception("unforeseen error in %s %s", scope["method"], scope["path"])
+            if status:
+                raise  # half an answer is out: the server cuts the connection
+            response = RequestError(500, INTERNAL_ERROR).response()
+            await response(scope, receive, send_with_headers)
+        finally:
+            self._metrics.count_request(self._counted_path(scope), status, time.perf_counter() - start)
+
+    def _counted_path(self, scope: Scope) -> str:
+        # Mounted in another application, the path begins with where.
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in self._known_paths:
+            return path
+        return "other"

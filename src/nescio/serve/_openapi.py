@@ -1,0 +1,185 @@
+"""The OpenAPI document: what the service takes and what it answers, as plain JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from nescio import __version__
+from nescio.data._user_data import LARGEST_NUMBER
+from nescio.serve._models import ServedModel
+from nescio.serve.limits import Limits
+
+Schema = dict[str, Any]
+
+_ABOUT = "Opinions of classifiers that know when they do not know."
+_ERRORS = {
+    400: "The body is empty or can't be read.",
+    404: "There is no such model.",
+    408: "The body took too long to arrive.",
+    413: "Too large: the body, or the pictures once they are decoded.",
+    415: "Neither JSON nor a form.",
+    422: "The inputs do not fit the models, or are too many.",
+    503: "Too busy; the header Retry-After says when to try again.",
+}
+_ROUNDING = 1e-5
+_STRING: Schema = {"type": "string"}
+_SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1 + _ROUNDING}
+
+
+def openapi_document(models: Collection[ServedModel], limits: Limits) -> Schema:
+    """The document for a service of these models."""
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "nescio", "version": __version__, "description": _ABOUT},
+        "paths": {
+            "/v1/opinions": {
+                "post": {
+                    "operationId": "opinions",
+                    "description": "Ask models for their opinions of one or many inputs: "
+                    "pictures as files, or arrays of numbers.",
+                    "requestBody": _request_body(models, limits),
+                    "responses": _responses("Opinions", "What each model that was asked says.", *_ERRORS),
+                }
+            },
+            "/v1/models": {
+                "get": {
+                    "operationId": "list_models",
+                    "description": "Say what is served.",
+                    "responses": _responses("Models", "The models."),
+                }
+            },
+            "/healthz": {
+                "get": {
+                    "operationId": "health",
+                    "description": "Say that the process lives.",
+                    "responses": _responses("State", "It lives."),
+                }
+            },
+            "/readyz": {
+                "get": {
+                    "operationId": "ready",
+                    "description": "Say whether there is room in the queue.",
+                    "responses": _responses("State", "There is room.", 503),
+                }
+            },
+        },
+        "components": {"schemas": _SCHEMAS},
+    }
+
+
+def _responses(schema: str, description: str, *errors: int) -> Schema:
+    responses = {"200": _response(schema, description)}
+    for status in errors:
+        responses[str(status)] = _response("Error", _ERRORS[status])
+    return responses
+
+
+def _response(schema: str, description: str) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": _reference(schema)}}}
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
+    names = {"type": "string", "enum": [model.name for model in models]}
+    shapes = sorted({model.input_shape for model in models})
+    arrays = []
+    for shape in shapes:
+        arrays += _array_schemas(shape)
+    count = {"minItems": 1, "maxItems": limits.max_inputs}
+    inputs = {"type": "array", **count, "items": {"anyOf": arrays}}
+    chosen = {"type": "array", "items": names, "description": "Default: all."}
+    content = {"application/json": {"schema": _body_schema("inputs", inputs, chosen | {"minItems": 1})}}
+    if any(len(shape) == 3 for shape in shapes):
+        files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
+        # In a form a list without items is no field at all: nothing can be said of its length.
+        content["multipart/form-data"] = {"schema": _body_schema("files", files, chosen)}
+    return {"required": True, "content": content}
+
+
+def _body_schema(field: str, inputs: Schema, models: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": {field: inputs, "models": models},
+        "required": [field],
+        "additionalProperties": False,
+    }
+
+
+def _array_schemas(shape: tuple[int, ...]) -> list[Schema]:
+    """A model's input as JSON: with its channels, and without where there is one."""
+    if len(shape) == 1:
+        number = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
+        return [_nested_array(shape, number)]
+    pixel = {"type": "number", "minimum": 0, "maximum": 255}
+    schemas = [_nested_array(shape, pixel)]
+    if shape[0] == 1:
+        schemas.append(_nested_array(shape[1:], pixel))
+    return schemas
+
+
+def _nested_array(sizes: tuple[int, ...], item: Schema) -> Schema:
+    for size in reversed(sizes):
+        item = {"type": "array", "minItems": size, "maxItems": size, "items": item}
+    return item
+
+
+def _list_of(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _object(description: str, **properties: Schema) -> Schema:
+    """With these properties, all of them, and no others."""
+    return {
+        "type": "object",
+        "description": description,
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_SCHEMAS = {
+    "Model": _object(
+        "A model that is served.",
+        name=_STRING,
+        method=_STRING,
+        about=_STRING,
+        classes=_list_of(_STRING),
+        input_shape=_list_of({"type": "integer"})
+        | {"description": "Channels, height, width; or the number of columns."},
+        evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
+        rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
+        threshold=_or_null({"type": "number"})
+        | {
+            "description": "The uncertainty from which on it does not answer; null where its rule is another."
+        },
+    ),
+    "Models": _object("All models that are served.", models=_list_of(_reference("Model"))),
+    "Opinion": _object(
+        "What a model says of one input.",
+        label=_or_null(_STRING) | {"description": "The class, or null where the model does not know."},
+        answer=_STRING | {"description": 'The class, or "I do not know".'},
+        best=_STRING | {"description": "The most probable class, whatever the doubt."},
+        accepted={"type": "boolean", "description": "Whether the model stands by its answer."},
+        probabilities=_list_of(_SHARE),
+        belief=_or_null(_list_of(_SHARE)) | {"description": "Null for a model without evidence."},
+        uncertainty=_SHARE,
+        entropy=_SHARE | {"description": "Of the probabilities, as a part of the most there can be."},
+    ),
+    "ModelOpinions": _object(
+        "What one model says, input by input.", model=_STRING, opinions=_list_of(_reference("Opinion"))
+    ),
+    "Opinions": _object(
+        "What each model that was asked says.", results=_list_of(_reference("ModelOpinions"))
+    ),
+    "State": _object("Of the service.", status=_STRING),
+    "Error": _object("Why there is no answer, in one line.", error=_STRING),
+}

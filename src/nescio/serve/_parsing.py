@@ -1,0 +1,225 @@
+"""From the body of a request to inputs that models take. Nothing here touches the disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from nescio.data._pictures import TooManyPixelsError, read_header, read_picture
+from nescio.data._user_data import LARGEST_NUMBER
+from nescio.errors import DataError
+from nescio.serve._batching import Values
+from nescio.serve._errors import RequestError
+from nescio.serve.limits import Limits
+
+Shape = tuple[int, ...]
+MAX_LISTS = 2_000_000  # an empty one takes two bytes of a body and thirty times that once it is parsed
+_NOT_NUMBERS = "inputs must be arrays of numbers, all of one shape"
+_TOO_LARGE = "inputs must be finite numbers that float32 can hold"
+_BODY = 'the body must be {"inputs": [...]}, with "models": [...] if not all are asked'
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayInputs:
+    """Inputs as numbers (N, ...). model_names: of the models that are asked, None for all."""
+
+    values: Values
+    model_names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def for_shape(self, shape: Shape) -> Values:
+        """As inputs (N, *shape) of a model."""
+        values = self.values
+        if shape[0] == 1 and len(shape) == values.ndim == 3:
+            values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
+        if values.shape[1:] != shape:
+            expected = _shape_text(shape)
+            received = _shape_text(self.values.shape[1:])
+            raise RequestError(422, f"inputs must be {expected}, got {received}")
+        if len(shape) == 3 and values.dtype != np.uint8 and (values.min() < 0 or values.max() > 255):
+            raise RequestError(422, f"pixels must be 0 to 255, got {values.min():g} to {values.max():g}")
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class PictureInputs:
+    """Inputs as the bytes of picture files. model_names: of the models that are asked, None for all."""
+
+    files: tuple[bytes, ...]
+    model_names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def for_shape(self, shape: Shape) -> Values:
+        """As inputs (N, *shape) of a model."""
+        if len(shape) != 3:
+            raise RequestError(
+                422, "a model takes rows of numbers, not pictures: send JSON, or name other models"
+            )
+        channels, height, width = shape
+        try:
+            pictures = [read_picture(file, channels, (height, width)).numpy() for file in self.files]
+        except DataError as error:
+            raise RequestError(422, _one_line(error)) from error
+        return np.stack(pictures)
+
+    def require_pixels(self, limits: Limits) -> None:
+        """Few enough pixels in all, by what the headers of the files say: none is decoded for it."""
+        total = 0
+        for file in self.files:
+            try:
+                height, width = read_header(file).size
+            except TooManyPixelsError as error:
+                raise RequestError(413, _one_line(error)) from error
+            except DataError as error:
+                raise RequestError(422, _one_line(error)) from error
+            total += height * width
+            if total > limits.max_pixels:
+                most = f"{limits.max_pixels:,}"
+                raise RequestError(413, f"the pictures have too many pixels; at most {most} in all")
+
+
+def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
+    """{"inputs": [...], "models": [...]}, models optional."""
+    if len(body) > MAX_LISTS and body.count(b"[") + body.count(b"{") > MAX_LISTS:
+        raise RequestError(413, f"the body has too many lists; at most {MAX_LISTS:,}")
+    try:
+        content = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise RequestError(400, f"the body is not JSON: {_one_line(error)}") from error
+    if not isinstance(content, dict) or "inputs" not in content or content.keys() - {"inputs", "models"}:
+        raise RequestError(422, _BODY)
+    inputs = content["inputs"]
+    if not isinstance(inputs, list):
+        raise RequestError(422, "inputs must be a list")
+    model_names = None
+    if "models" in content:
+        model_names = _require_names(content["models"])
+    _require_count(len(inputs), limits)
+    shape, numbers = _flatten(inputs)
+    # Of the letters of true and false, these two are in no word that a body needs. Names of models may have
+    # them: then the slow way is taken, which sees booleans.
+    may_have_booleans = b"r" in body or b"f" in body
+    values: Values | None = None
+    if not may_have_booleans:
+        values = _as_bytes(numbers)
+    if values is None:
+        values = _as_floats(numbers)
+    return ArrayInputs(values.reshape(shape), model_names)
+
+
+def _require_names(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RequestError(422, "models must be a list of names")
+    if not names:
+        raise RequestError(422, "models must name one or more, or be left out for all")
+    return tuple(names)
+
+
+def _flatten(inputs: list[Any]) -> tuple[Shape, list[Any]]:
+    """Of lists in lists: the shape, and what is in the innermost, one after another."""
+    shape = [len(inputs)]
+    level = inputs
+    while level and type(level[0]) is list:
+        types = set(map(type, level))
+        if types != {list}:
+            raise RequestError(422, _NOT_NUMBERS)
+        lengths = set(map(len, level))
+        if len(lengths) != 1:
+            raise RequestError(422, _NOT_NUMBERS)
+        shape.append(len(level[0]))
+        level = list(chain.from_iterable(level))
+    return tuple(shape), level
+
+
+def _as_bytes(numbers: list[Any]) -> NDArray[np.uint8] | None:
+    """Whole numbers 0 to 255, the usual case, several times as fast; None for all else but booleans."""
+    try:
+        return np.frombuffer(bytearray(numbers), np.uint8)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_floats(numbers: list[Any]) -> NDArray[np.float32]:
+    # Before numpy looks: it would take strings and null as well, and room for the longest for each of them.
+    types = set(map(type, numbers))
+    if not types <= {int, float}:
+        raise RequestError(422, _NOT_NUMBERS)
+    try:
+        values = np.array(numbers, np.float64)
+    except OverflowError as error:
+        raise RequestError(422, _TOO_LARGE) from error
+    if not (np.abs(values) <= LARGEST_NUMBER).all():
+        raise RequestError(422, _TOO_LARGE)
+    return values.astype(np.float32)
+
+
+class _InMemoryParser(MultiPartParser):
+    spool_max_size = 2**62  # never to the disk: a body within its limit stays in memory
+
+
+async def parse_form(content_type: str, body: bytes, limits: Limits) -> PictureInputs:
+    """multipart/form-data: `files`, one or many pictures, and `models`, which may be repeated."""
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = _InMemoryParser(
+        Headers({"content-type": content_type}),
+        chunks(),
+        max_files=limits.max_inputs,
+        max_fields=limits.max_inputs,
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        if error.message.startswith("Too many"):
+            raise RequestError(422, f"there must be 1 to {limits.max_inputs:,} inputs, got more") from error
+        raise RequestError(400, f"the form can't be read: {_one_line(error.message)}") from error
+    except (LookupError, ValueError) as error:  # a charset that is none, or none for text
+        raise RequestError(400, "the form can't be read: say charset=utf-8, or nothing") from error
+    try:
+        return _pictures(form, limits)
+    finally:
+        await form.close()
+
+
+def _pictures(form: FormData, limits: Limits) -> PictureInputs:
+    if set(form) - {"files", "models"}:
+        raise RequestError(422, "the form has the fields files and models, no others")
+    files = []
+    for upload in form.getlist("files"):
+        if not isinstance(upload, UploadFile):
+            raise RequestError(422, "files must be picture files, with a file name")
+        files.append(upload.file.read())
+    model_names = []
+    for name in form.getlist("models"):
+        if not isinstance(name, str):
+            raise RequestError(422, "models must be names")
+        model_names.append(name)
+    _require_count(len(files), limits)
+    return PictureInputs(tuple(files), tuple(model_names) or None)
+
+
+def _require_count(count: int, limits: Limits) -> None:
+    if not 1 <= count <= limits.max_inputs:
+        raise RequestError(422, f"there must be 1 to {limits.max_inputs:,} inputs, got {count:,}")
+
+
+def _shape_text(shape: Shape) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,205 @@
+"""Service: from a request to the opinions of the models that it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from torch import Tensor
+
+from nescio.errors import NescioError
+from nescio.serve._batching import Batcher, Values
+from nescio.serve._bodies import BodyReader
+from nescio.serve._errors import RequestError, too_busy, too_late
+from nescio.serve._metrics import Metrics
+from nescio.serve._models import ServedModel
+from nescio.serve._parsing import ArrayInputs, PictureInputs, Shape, parse_form, parse_json
+from nescio.serve.limits import Limits
+
+_SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
+
+Result = TypeVar("Result")
+
+
+class Service:
+    """The models, the limits, and the queue between requests and models."""
+
+    def __init__(self, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics) -> None:
+        self._models = models
+        self._limits = limits
+        self._metrics = metrics
+        self._bodies = BodyReader(limits)
+        self._batcher = Batcher(
+            self._predict,
+            batch_size=limits.batch_size,
+            max_queue=limits.max_queue,
+            on_change=metrics.set_waiting,
+        )
+        self._decoder = _new_decoder()
+        self._num_decoding = 0
+        self._reserved_values = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a request would be refused now: no room in the queue, before the decoder, or in memory."""
+        return (
+            self._batcher.is_full
+            or self._num_decoding >= self._limits.max_decoding
+            or self._reserved_values >= self._limits.max_values
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """POST /v1/opinions, as an ASGI application of its own: the one route that must be quick."""
+        headers = dict(scope["headers"])
+        results = await self._results(headers, receive)
+        response = Response(to_json({"results": results}), media_type="application/json")
+        await response(scope, receive, send)
+
+    async def _results(self, headers: Mapping[bytes, bytes], receive: Receive) -> list[dict[str, Any]]:
+        """What each model that is asked says of each input. Raises RequestError where it can't."""
+        content_length = headers.get(b"content-length", b"")
+        announced = int(content_length) if content_length.isdigit() else 0
+        body = await self._bodies.read(announced, receive)
+        deadline = time.monotonic() + self._limits.answer_timeout
+        try:
+            content_type = headers.get(b"content-type", b"").decode("latin-1")
+            inputs = await self._parse(content_type, body, deadline)
+            models = self._select(inputs.model_names)
+            with self._reserve(len(inputs), models):
+                by_model = await self._inputs_by_model(inputs, models, len(body), deadline)
+                opinions = await self._opinions(by_model, len(inputs), deadline, receive)
+        finally:
+            self._bodies.release(body)
+        return [{"model": name, "opinions": records} for name, records in opinions.items()]
+
+    async def close(self) -> None:
+        """Finish what was accepted. An application may be started again."""
+        await self._batcher.close()
+        self._decoder.shutdown()
+        self._decoder = _new_decoder()
+
+    async def _parse(self, content_type: str, body: bytes, deadline: float) -> ArrayInputs | PictureInputs:
+        media_type = content_type.partition(";")[0].strip().lower()
+        if media_type not in ("application/json", "multipart/form-data"):
+            raise RequestError(415, "send application/json or multipart/form-data")
+        if not body:
+            raise RequestError(400, "the body is empty")
+        if media_type == "multipart/form-data":
+            return await parse_form(content_type, body, self._limits)
+        if len(body) <= _SMALL_BODY:
+            return parse_json(body, self._limits)
+        return await self._decode(lambda: parse_json(body, self._limits), deadline)
+
+    def _select(self, names: Sequence[str] | None) -> list[ServedModel]:
+        if names is None:
+            return list(self._models.values())
+        selected = {}
+        for name in names:
+            if name not in self._models:
+                raise RequestError(404, f"there is no such model; there are: {', '.join(self._models)}")
+            selected[name] = self._models[name]
+        return list(selected.values())
+
+    @contextmanager
+    def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> Iterator[None]:
+        """Memory for a request, before anything is built. Alone it may take all there is."""
+        per_input = sum(model.num_values for model in models)
+        needed = num_inputs * per_input
+        if needed > self._limits.max_values:
+            most = self._limits.max_values // per_input
+            raise RequestError(413, f"too many inputs for models of this size; at most {most:,} at once")
+        if self._reserved_values + needed > self._limits.max_values:
+            raise too_busy()
+        self._reserved_values += needed
+        try:
+            yield
+        finally:
+            self._reserved_values -= needed
+
+    async def _inputs_by_model(
+        self,
+        inputs: ArrayInputs | PictureInputs,
+        models: Sequence[ServedModel],
+        body_size: int,
+        deadline: float,
+    ) -> dict[str, Values]:
+        """Models of one shape share one array."""
+        by_shape: dict[Shape, Values] = {}
+        for model in models:
+            shape = model.input_shape
+            if shape not in by_shape:
+                by_shape[shape] = await self._for_shape(inputs, shape, body_size, deadline)
+        return {model.name: by_shape[model.input_shape] for model in models}
+
+    async def _for_shape(
+        self, inputs: ArrayInputs | PictureInputs, shape: Shape, body_size: int, deadline: float
+    ) -> Values:
+        if isinstance(inputs, ArrayInputs) and body_size <= _SMALL_BODY:
+            return inputs.for_shape(shape)
+
+        def decode() -> Values:
+            if isinstance(inputs, PictureInputs):
+                inputs.require_pixels(self._limits)
+            return inputs.for_shape(shape)
+
+        return await self._decode(decode, deadline)
+
+    async def _decode(self, work: Callable[[], Result], deadline: float) -> Result:
+        """In the thread that decodes, unless too many wait for it already or the time is over."""
+        if self._num_decoding >= self._limits.max_decoding:
+            raise too_busy()
+
+        def work_in_time() -> Result:
+            if deadline < time.monotonic():
+                raise too_late()
+            return work()
+
+        self._num_decoding += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._decoder, work_in_time)
+        finally:
+            self._num_decoding -= 1
+
+    async def _opinions(
+        self, by_model: Mapping[str, Values], num_inputs: int, deadline: float, receive: Receive
+    ) -> dict[str, list[dict[str, Any]]]:
+        opinions = self._batcher.submit(by_model, deadline)
+        if num_inputs <= self._limits.batch_size:
+            return await opinions  # computed sooner than it would be stopped
+        return await _unless_disconnected(receive, opinions)
+
+    def _predict(self, name: str, inputs: Tensor) -> list[dict[str, Any]]:
+        """In the batcher's thread."""
+        try:
+            opinions = self._models[name].opinions(inputs)
+        except NescioError as error:
+            raise RequestError(422, f"the model {name} can't take the inputs: {error}") from error
+        self._metrics.count_batch(name, [opinion["accepted"] for opinion in opinions])
+        return opinions
+
+
+async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result, unless the client goes before: then the work is stopped."""
+    answer = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait((answer, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ClientDisconnect
+        return answer.result()
+    finally:
+        answer.cancel()
+        disconnect.cancel()
+
+
+def _new_decoder() -> ThreadPoolExecutor:
+    # One at a time: the memory that large bodies and pictures take has a bound.
+    return ThreadPoolExecutor(1, "decode")

@@ -1,0 +1,46 @@
+"""The pair that comes with the package: small, loadable, good on digits, and different in doubt."""
+
+import json
+import struct
+
+import pytest
+
+from nescio.data import load
+from nescio.serve._models import ServedModel, bundled_paths, load_models
+
+
+def test_two_files_under_three_megabytes():
+    paths = bundled_paths()
+    assert list(paths) == ["edl", "softmax"]
+    assert sum(path.stat().st_size for path in paths.values()) < 3_000_000
+
+
+def test_their_headers_tell_of_no_machine():
+    for path in bundled_paths().values():
+        content = path.read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+        text = json.dumps(metadata)
+        assert '"mnist"' in text.replace("\\", "")
+        assert not any(word in text for word in ("/home", "/root", "/tmp", "/work", ":\\\\"))
+
+
+def test_they_know_digits_and_only_one_doubts_letters():
+    models = load_models(bundled_paths())
+    evidential = {name: ServedModel(name, model).is_evidential for name, model in models.items()}
+    assert evidential == {"edl": True, "softmax": False}
+    digits, letters = load("digits", "test"), load("letters", "test")
+    doubt = {}
+    for name, model in models.items():
+        right = model.predict(digits.images).labels == model.labels_of(digits)
+        assert right.float().mean() >= 0.99
+        doubt[name] = model.predict(letters.images).entropy(normalized=True).mean().item()
+    assert doubt["edl"] > 2 * doubt["softmax"]
+    assert models["edl"].accepts(models["edl"].predict(digits.images)).float().mean() > 0.95
+
+
+def test_both_are_the_same_network():
+    edl, softmax = load_models(bundled_paths()).values()
+    assert edl.network == softmax.network
+    assert edl.training["settings"] == softmax.training["settings"]
+    assert edl.training["data"]["samples"] == pytest.approx(60_000)
