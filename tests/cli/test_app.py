@@ -41,7 +41,7 @@ def test_an_unknown_command_is_a_usage_error(run):
 def test_an_error_is_one_line_and_code_1(run):
     code, out, err = run("data", "show", "imagenet")
     assert (code, out) == (1, "")
-    assert err.startswith("error: there is no data set 'imagenet'")
+    assert err.startswith("error: there is no file or folder imagenet, nor a data set of that name")
     assert len(err.splitlines()) == 1
 
 
@@ -161,8 +161,8 @@ def test_data_show_of_files(run, tmp_path, monkeypatch):
     ("words", "reason"),
     [
         (["digits", "--strict"], "--strict goes with a folder of pictures"),
-        (["photos", "--split", "test"], "--split and --data-dir go with a data set of the catalog"),
-        (["photos", "--data-dir", "."], "--split and --data-dir go with a data set of the catalog"),
+        (["photos", "--split", "test"], "--split goes with a data set of the catalog"),
+        (["photos", "--data-dir", "."], "--data-dir goes with a data set of the catalog"),
     ],
 )
 def test_data_show_refuses_what_would_be_ignored(run, photos, monkeypatch, words, reason):

@@ -17,8 +17,7 @@ from sklearn.datasets import load_iris
 
 from nescio._files import read_tensors, write_tensors
 from nescio.cli import app
-from nescio.cli.sources import split
-from nescio.data import from_csv, from_folder, load
+from nescio.data import load, open_source, split
 from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS
 
@@ -123,7 +122,7 @@ def test_train_with_other_settings_is_refused(run, photos, model):
 def test_what_train_says_is_what_the_file_does(run, photos, model):
     words = ("--epochs", 12, "--batch-size", 16)
     out = run("train", photos, "--out", model.parent, *words)[1]
-    _, held_out = split(from_folder(photos), 0.2, 0)
+    _, held_out = split(open_source(photos).labelled(), 0.2, 0)
     opinion = TrainedModel.load(model).predict(held_out.images)
     accuracy = (opinion.labels == held_out.labels).double().mean()
     doubt = opinion.uncertainty.mean()
@@ -145,7 +144,7 @@ def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
     # A rate this high makes the watched loss go up and down, so that the last epoch is not the best.
     words = ("--epochs", 60, "--patience", 3, "--batch-size", 8, "--learning-rate", 0.05, "--seed", 4)
     code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
-    known, test = split(from_csv(flowers), 0.2, 4)
+    known, test = split(open_source(flowers).labelled(), 0.2, 4)
     train, watched = split(known, 0.1, 4)
     path = tmp_path / "run" / "model.safetensors"
     trained = TrainedModel.load(path)
@@ -212,7 +211,7 @@ def test_predict_rows_with_labels_or_without(run, flowers, rows_model, tmp_path)
     np.savez(tmp_path / "some.npz", features=X[:3])
     (tmp_path / "bare.csv").write_text("a,b,c,d\n" + ",".join(map(str, X[140])) + "\n")
     code, out, _ = run("predict", rows_model, flowers, tmp_path / "some.npz", tmp_path / "bare.csv", "--json")
-    rows = {row["file"]: row for row in map(json.loads, out.splitlines())}
+    rows = {row["name"]: row for row in map(json.loads, out.splitlines())}
     assert code == 0
     assert len(rows) == 154
     expected = TrainedModel.load(rows_model).predict(torch.from_numpy(X))
@@ -220,19 +219,22 @@ def test_predict_rows_with_labels_or_without(run, flowers, rows_model, tmp_path)
     assert [rows[f"{flowers}:{number}"]["best"] for number in range(1, 151)] == names.tolist()
     doubt = [rows[f"{flowers}:{number}"]["uncertainty"] for number in range(1, 151)]
     np.testing.assert_allclose(doubt, expected.uncertainty.numpy(), atol=1e-4)
+    shares = [rows[f"{flowers}:{number}"]["probabilities"] for number in range(1, 151)]
+    np.testing.assert_allclose(shares, expected.probabilities.numpy(), atol=1e-4)
     for place, same in (("some.npz:2", 2), ("bare.csv:1", 141)):
         found, known = rows[f"{tmp_path / place}"], rows[f"{flowers}:{same}"]
-        assert found | {"file": ""} == known | {"file": ""}
+        assert found.pop("probabilities") == pytest.approx(known["probabilities"], abs=1e-6)
+        assert (found["best"], found["answer"]) == (known["best"], known["answer"])
 
 
 def test_predict_images_of_an_npz(run, model, photos, tmp_path):
-    pictures = from_folder(photos)
+    pictures = open_source(photos).labelled()
     np.savez(tmp_path / "p.npz", images=pictures.images[:2, 0].numpy())
     first = photos / pictures.classes[0] / "0.png"
     out = run("predict", model, tmp_path / "p.npz", first, "--json")[1]
     one, two, again = map(json.loads, out.splitlines())
-    assert [one["file"], two["file"]] == [f"{tmp_path / 'p.npz'}:1", f"{tmp_path / 'p.npz'}:2"]
-    assert one | {"file": ""} == again | {"file": ""}
+    assert [one["name"], two["name"]] == [f"{tmp_path / 'p.npz'}:1", f"{tmp_path / 'p.npz'}:2"]
+    assert one | {"name": ""} == again | {"name": ""}
 
 
 def test_predict_in_three_forms(run, model, photos):
@@ -244,22 +246,98 @@ def test_predict_in_three_forms(run, model, photos):
     assert all(row["answer"] in ("one", "two", "zero", "I do not know") for row in rows)
     code, out, _ = run("predict", model, photos / "one" / "0.png", photos / "two" / "1.png", "--csv")
     table = list(csv.DictReader(io.StringIO(out)))
-    assert [row["file"] for row in table] == [str(photos / "one" / "0.png"), str(photos / "two" / "1.png")]
+    assert [row["name"] for row in table] == [str(photos / "one" / "0.png"), str(photos / "two" / "1.png")]
     code, out, _ = run("predict", model, photos / "zero" / "0.png")
     assert code == 0
     assert "uncertainty" in out
 
 
-def test_what_is_no_picture_in_a_folder_is_passed_over(run, model, photos, tmp_path):
+@pytest.mark.parametrize("form", ["folder", "files"])
+def test_what_is_no_picture_has_an_error_and_the_rest_is_answered(run, model, photos, tmp_path, form):
     shutil.copytree(photos / "zero", tmp_path / "new")
     (tmp_path / "new" / "text.png").write_text("text")
-    code, out, err = run("predict", model, tmp_path / "new", "--json")
+    (tmp_path / "new" / ".hidden.png").write_text("text")
+    files = [tmp_path / "new"]
+    if form == "files":
+        files = sorted(path for path in files[0].iterdir() if path.name[0] != ".")
+    code, out, err = run("predict", model, *files, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, err, len(rows)) == (1, "", 41)
+    assert [row["name"] for row in rows if row["error"]] == [str(tmp_path / "new" / "text.png")]
+    assert rows[-1]["error"] == "text.png is not a PNG, JPEG, BMP or WebP picture"
+    assert {key for key, value in rows[-1].items() if value is not None} == {"name", "error"}
+    code, out, _ = run("predict", model, *files)
+    assert code == 1
+    assert "text.png is not a PNG, JPEG, BMP or WebP picture" in out
+    for suffix in ("jsonl", "csv", "parquet"):
+        code, out, _ = run("predict", model, *files, "--out", tmp_path / f"all.{suffix}")
+        assert code == 1
+        assert out == f"{tmp_path / 'all'}.{suffix}: 41 inputs, 1 of them without an answer (column error)\n"
+    assert [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()] == rows
+
+
+def test_a_piped_table_is_not_folded(run, model, photos, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    out = run("predict", model, photos / "zero")[1]
+    assert sum(str(photos / "zero") in line for line in out.splitlines()) == 40
+
+
+def test_models_side_by_side(run, model, photos):
+    picture = photos / "one" / "0.png"
+    code, out, _ = run("predict", f"a={model}", f"b={model.parent}", picture, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, [row.pop("model") for row in rows]) == (0, ["a", "b"])
+    assert rows[0] == rows[1]
+    assert rows[0]["name"] == str(picture)
+    code, out, _ = run("evaluate", f"a={model}", f"b={model.parent}", "--data", photos, "--json")
+    results = json.loads(out)
+    assert (code, list(results)) == (0, ["a", "b"])
+    assert results["a"] == results["b"] == json.loads(run("evaluate", model, "--data", photos, "--json")[1])
+    assert "  measure" in run("evaluate", f"a={model}", f"b={model}", "--data", photos)[1]
+    code, _, err = run("evaluate", model, model, "--data", photos)
+    assert code == 1
+    assert "two models are named model; give them names of their own: NAME=" in err
+    code, _, err = run("predict", f"a={model}", f"b={model}", picture, "--out", "x.csv")
+    assert (code, err) == (1, "error: --out takes one model; call it once for each\n")
+
+
+def test_the_folder_of_a_run_stands_for_its_model(run, model, photos):
+    picture = photos / "one" / "0.png"
+    assert run("predict", model.parent, picture, "--json") == run("predict", model, picture, "--json")
+    code, _, err = run("predict", photos, picture)
+    assert (code, err) == (
+        1,
+        f"error: {photos} is a folder without a model.safetensors; a run has one once it has ended\n",
+    )
+    code, _, err = run("predict", model.parent / "checkpoint.safetensors", picture)
+    assert code == 1
+    assert "checkpoint.safetensors is the checkpoint of a training, not a model" in err
+
+
+def test_a_label_column_by_its_name(run, flowers, tmp_path):
+    lines = flowers.read_text().splitlines()
+    header = lines[0].replace("label", "kind")
+    moved = [",".join([row.rpartition(",")[2], row.rpartition(",")[0]]) for row in lines[1:]]
+    path = tmp_path / "moved.csv"
+    path.write_text("\n".join(["kind,a,b,c,d", *moved]))
+    assert header == "a,b,c,d,kind"
+    out = tmp_path / "run"
+    code, _, _ = run("train", path, "--out", out, "--label", "kind", "--epochs", 2)
     assert code == 0
-    assert len(out.splitlines()) == 40
-    assert err.startswith(f"warning: {tmp_path / 'new' / 'text.png'} is passed over: ")
-    code, out, err = run("predict", model, tmp_path / "new" / "text.png")
+    assert TrainedModel.load(out).classes == ("setosa", "versicolor", "virginica")
+    assert TrainedModel.load(out).preprocess.columns == ("a", "b", "c", "d")
+    code, _, _ = run("evaluate", out, "--data", path, "--label", "kind", "--json")
+    assert code == 0
+    code, _, err = run("evaluate", out, "--data", path, "--label", "sort")
+    assert (code, err) == (1, "error: moved.csv has no column 'sort'; its columns: kind, a, b, c, d\n")
+
+
+def test_score_says_what_it_is_called_now(run):
+    code, out, err = run("score", "m.safetensors", "photos/", "--out", "x.parquet")
     assert (code, out) == (1, "")
-    assert err.startswith("error: ")
+    assert err == (
+        "error: score is now a part of predict: nescio predict MODEL FILES... --out FILE.parquet\n"
+    )
 
 
 def test_noise_is_not_known_better_than_a_digit(run, model, photos, tmp_path):
@@ -270,7 +348,7 @@ def test_noise_is_not_known_better_than_a_digit(run, model, photos, tmp_path):
     assert strange > familiar
 
 
-def test_evaluate_with_strangers(run, model, photos):
+def test_evaluate_with_out_of_distribution_data(run, model, photos):
     code, out, _ = run("evaluate", model, "--data", photos, "--ood", "letters", "--json")
     result = json.loads(out)
     assert code == 0
@@ -282,12 +360,22 @@ def test_evaluate_with_strangers(run, model, photos):
 
 
 def test_threshold_is_kept_in_the_model(run, model, photos):
-    code, out, _ = run("threshold", model, "--data", photos, "--risk", 0.2, "--confidence", 0.9)
+    code, out, _ = run("threshold", model, "--data", photos, "--max-error", 0.2, "--confidence", 0.9)
     assert code == 0
     assert "at most 20" in out
     assert TrainedModel.load(model).rule.max_error == 0.2
     assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
     assert TrainedModel.load(model).rule.max_error == 0.2  # a training with nothing left to do keeps it
+
+
+@pytest.mark.parametrize("measure", ["entropy", "max_probability"])
+def test_threshold_by_another_measure(run, model, photos, measure):
+    code, _, _ = run("threshold", model, "--data", photos, "--coverage", 0.5, "--measure", measure)
+    assert code == 0
+    assert TrainedModel.load(model).rule.measure == measure
+    code, _, err = run("threshold", model, "--data", photos, "--measure", "mood")
+    assert code == 1
+    assert "measure must be" in err
 
 
 def test_threshold_by_coverage(run, model, photos):
@@ -300,7 +388,7 @@ def test_threshold_by_coverage(run, model, photos):
     assert sum(row["answer"] != "I do not know" for row in answers) == 60
 
 
-@pytest.mark.parametrize("target", [("--risk", 0.001), ()])
+@pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
 def test_a_threshold_out_of_reach_leaves_the_file(run, model, photos, target):
     assert run("threshold", model, "--data", photos, "--coverage", 0.8)[0] == 0
     before = model.read_bytes()
@@ -324,10 +412,13 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("train", "imagenet", "--out", "x"), "there is no data set 'imagenet', nor a folder or file"),
+        (
+            ("train", "imagenet", "--out", "x"),
+            "there is no file or folder imagenet, nor a data set of that name",
+        ),
         (("train", "digits", "--out", "x", "--method", "magic"), "method must be one of softmax, "),
-        (("train", "digits", "--out", "x", "--epochs", "0"), "epochs must be a whole number"),
-        (("train", "digits", "--out", "x", "--size", "20"), "--size goes with a folder of pictures"),
+        (("train", "digits", "--out", "x", "--epochs", "0"), "error: --epochs must be a whole number"),
+        (("train", "digits", "--out", "x", "--size", "20"), "error: --size goes with a folder of pictures"),
         (("train", "digits", "--out", "x", "--device", "gpu0"), "device must be one of auto, cpu"),
         (("train", "digits", "--out", "x", "--schedule", "step"), "schedule must be one of cosine, constant"),
         (
@@ -360,20 +451,23 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
         ),
         (("export", "MODEL", "--program", "EMPTY"), "empty can't be written: it is a folder"),
         (("predict", "none.safetensors", "x.png"), "there is no file none.safetensors"),
-        (("predict", "MODEL", "EMPTY"), "holds no picture"),
-        (("predict", "MODEL", "missing.png"), "there is no file missing.png"),
-        (("predict", "MODEL", "two.csv"), "this model takes pictures, and two.csv holds rows of numbers"),
-        (("predict", "MODEL", "nan.npz"), "nan.npz: images must be uint8 0..255, got float32 with NaN"),
-        (("predict", "MODEL", "large.npz"), "inputs of shape (N, 1, 28, 28), got (2, 1, 32, 32)"),
-        (("predict", "MODEL", "colour.npz"), "inputs of shape (N, 1, 28, 28), got (2, 3, 28, 28)"),
-        (("predict", "MODEL", "none.npz"), "inputs of shape (N, 1, 28, 28), got (0, 1, 28, 28)"),
-        (("predict", "MODEL", "two.csv", "--json", "--csv"), "--json and --csv are two forms of the same"),
+        (("predict", "MODEL", "missing.png"), "there is no file or folder missing.png"),
+        (("predict", "MODEL", "two.csv", "--json", "--csv"), "--json, --csv and --out are three forms of"),
+        (("predict", "MODEL", "two.csv", "--on", "ray"), "--on goes with --out"),
+        (("predict", "MODEL", "two.csv", "--out", "x.txt"), "--out must end in .parquet, .csv, .jsonl"),
+        (("predict", "a=none.safetensors", "b=two.csv"), "say what to predict"),
         (("evaluate", "MODEL", "--data", "digits"), "classes that the model never saw: 0, 1, 2"),
-        (("evaluate", "MODEL", "--data", "large.npz"), "inputs must be (N, 1, 28, 28), got (2, 1, 32, 32)"),
-        (("evaluate", "MODEL", "--data", "colour.npz"), "inputs must be (N, 1, 28, 28), got (2, 3, 28, 28)"),
+        (
+            ("evaluate", "MODEL", "--data", "large.npz"),
+            "large.npz:1: must be 1 x 28 x 28 numbers, got 32 x 32",
+        ),
+        (("evaluate", "MODEL", "--data", "colour.npz"), "colour.npz:1: must be 1 x 28 x 28 numbers, got"),
         (("evaluate", "MODEL", "--data", "EMPTY"), "needs two or more class folders, got none"),
         (("threshold", "MODEL", "--data", "digits"), "classes that the model never saw: 0, 1, 2"),
-        (("threshold", "MODEL", "--data", "digits", "--coverage", "1", "--risk", "1"), "goes without --risk"),
+        (
+            ("threshold", "MODEL", "--data", "digits", "--coverage", "1", "--max-error", "1"),
+            "goes without --max-error",
+        ),
         (("threshold", "MODEL", "--data", "PHOTOS", "--coverage", "2"), "target_coverage must be a number"),
     ],
 )
@@ -407,27 +501,50 @@ def bad_files(folder):
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        ("a.csv", "a.csv must have 4 columns of numbers, got 2 columns"),
+        ("empty", "empty holds nothing to read"),
+        ("two.csv", "the model takes pictures 1 x 28 x 28, not rows of a table"),
+        ("nan.npz", "has a value that is not finite"),
+        ("large.npz", "must be 1 x 28 x 28 numbers, got 32 x 32"),
+        ("colour.npz", "must be 1 x 28 x 28 numbers, got"),
+        ("none.npz", "none.npz: one or more inputs expected, got an array (0, 28, 28)"),
+    ],
+)
+def test_inputs_that_do_not_fit_have_an_error(run, model, tmp_path, monkeypatch, file, reason):
+    monkeypatch.chdir(tmp_path)
+    bad_files(tmp_path)
+    code, out, err = run("predict", model, file, "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (1, "")
+    assert all(reason in row["error"] for row in rows)
+    assert rows[0]["name"] == (file if len(rows) == 1 else f"{file}:1")
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("a.csv", "a.csv, line 2: the model needs the columns c, d"),
+        ("two.csv", "two.csv, line 1: 4 columns of numbers expected, got 2 columns"),
         ("word.csv", "word.csv, line 2, column d: a finite number expected"),
         ("nan.csv", "a finite number expected that float32 can hold, got 'nan'"),
-        ("nan.npz", "nan.npz: features must be finite, got NaN or infinity"),
-        ("wide.npz", "wide.npz must hold inputs of shape (N, 4), got (2, 5)"),
+        ("nan.npz", "has a value that is not finite"),
+        ("wide.npz", "must be 4 numbers, got 5"),
         ("bare.npz", "bare.npz must hold images or features, got labels"),
-        ("p.png", "this model takes rows of numbers, from .csv or .npz files, got"),
+        ("p.png", "the model takes rows of 4 numbers, not pictures"),
     ],
 )
 def test_rows_that_do_not_fit(run, rows_model, tmp_path, file, reason):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "two.csv").write_text("1,2\n")
     (tmp_path / "word.csv").write_text("a,b,c,d\n1,2,3,four\n")
     (tmp_path / "nan.csv").write_text("a,b,c,d,label\n1,2,3,nan,setosa\n")
     np.savez(tmp_path / "nan.npz", features=np.full((2, 4), np.nan))
     np.savez(tmp_path / "wide.npz", features=np.zeros((2, 5)))
     np.savez(tmp_path / "bare.npz", labels=[0])
     Image.new("L", (4, 4)).save(tmp_path / "p.png")
-    code, out, err = run("predict", rows_model, tmp_path / file)
-    assert (code, out) == (1, "")
-    assert reason in err
-    assert len(err.splitlines()) == 1
+    code, out, err = run("predict", rows_model, tmp_path / file, "--json")
+    assert (code, err) == (1, "")
+    assert all(reason in json.loads(line)["error"] for line in out.splitlines())
+    assert out
 
 
 def truncated(path):

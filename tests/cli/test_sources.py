@@ -1,53 +1,64 @@
-"""What DATA and FILES mean."""
+"""What DATA means."""
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from nescio.cli.sources import open_pair, split
-from nescio.data import Table
-from nescio.errors import DataError
-
-
-def table(*counts):
-    """Rows 0, 1, 2, ... with so many of each class."""
-    labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
-    names = tuple(f"c{index}" for index in range(len(counts)))
-    return Table(torch.arange(float(len(labels))).unsqueeze(1), labels, names, "table")
+from nescio.cli.sources import open_for, open_inputs, open_pair
+from nescio.data import Preprocess
+from nescio.errors import DataError, NescioWarning
 
 
-@pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
-def test_a_share_of_every_class_is_held_out(share):
-    data = table(300, 100, 40)
-    kept, held_out = split(data, share, seed=3)
-    rows = torch.cat([kept.features, held_out.features]).flatten()
-    assert sorted(rows.tolist()) == list(range(440))
-    assert len(held_out) == int(440 * share)
-    for label, count in enumerate((300, 100, 40)):
-        assert int((held_out.labels == label).sum()) == pytest.approx(count * share, abs=1.5)
+class Model:
+    """As much of a model as is needed to read data for it."""
 
-
-def test_a_split_is_by_the_seed():
-    data = table(50, 50)
-    once, again, other = (split(data, 0.2, seed)[1].features for seed in (0, 0, 1))
-    assert torch.equal(once, again)
-    assert not torch.equal(once, other)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_no_class_is_held_out_whole(seed):
-    kept, held_out = split(table(1, 1, 2, 30), 0.2, seed)
-    assert kept.labels.unique().tolist() == [0, 1, 2, 3]
-    assert len(held_out) == 6
-
-
-def test_too_few_to_hold_any_out():
-    with pytest.raises(DataError, match="table has 4 samples, too few to hold 20% of them out"):
-        split(table(2, 2), 0.2, 0)
-    with pytest.raises(DataError, match="too few"):
-        split(table(1, 1, 1, 1, 1), 0.2, 0)
+    preprocess = Preprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
 
 
 def test_a_size_of_nothing_is_refused(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(ValueError, match="size: height must be a whole number from 1 on, got 0"):
         open_pair(str(tmp_path / "photos"), None, 0, 0)
+
+
+def test_a_fifth_of_ones_own_data_is_held_out(tmp_path):
+    rows = "".join(f"{index},{index % 2}\n" for index in range(50))
+    (tmp_path / "a.csv").write_text("x,kind\n" + rows)
+    train, held_out = open_pair(str(tmp_path / "a.csv"), None, None, 0)
+    assert (len(train), len(held_out)) == (40, 10)
+    (tmp_path / "b.csv").write_text("x,kind\n" + "1,5\n2,6\n" * 20)
+    assert open_pair(str(tmp_path / "b.csv"), None, None, 0, label="x")[0].classes == ("1", "2")
+
+
+def test_data_of_one_class(tmp_path):
+    np.savez(tmp_path / "one.npz", features=np.eye(2), labels=[0, 0], classes=["a", "b"])
+    with pytest.raises(DataError, match="labels must be of two or more classes, got a only"):
+        open_pair(str(tmp_path / "one.npz"), None, None, 0)
+
+
+def test_a_data_set_of_the_catalog_has_its_own_split():
+    train, test = open_pair("letters", None, None, 0)
+    assert (len(train), len(test)) == (10_000, 5_000)
+
+
+def test_out_of_distribution_inputs_need_no_labels(tmp_path):
+    for index in range(3):
+        Image.new("RGB", (20, 9), (index, 0, 0)).save(tmp_path / f"{index}.png")
+    assert open_inputs(Model(), str(tmp_path), None).shape == (3, 1, 8, 8)
+    (tmp_path / "bad.png").write_text("no picture")
+    with pytest.warns(
+        NescioWarning, match="1 of 4 inputs of .* can't be read and are passed over; the last: .*bad.png"
+    ):
+        assert open_inputs(Model(), str(tmp_path), None).shape == (3, 1, 8, 8)
+    assert open_inputs(Model(), "letters", None).dtype == torch.uint8
+    (tmp_path / "a.csv").write_text("1,2\n")
+    with pytest.raises(DataError, match="the model takes pictures 1 x 8 x 8, not rows of a table"):
+        open_inputs(Model(), str(tmp_path / "a.csv"), None)
+
+
+def test_labelled_data_comes_as_the_model_needs_it(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (20, 9), "red").save(tmp_path / name / "0.png")
+    assert open_for(Model(), str(tmp_path), None).images.shape == (2, 1, 8, 8)

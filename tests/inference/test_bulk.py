@@ -1,5 +1,6 @@
-"""Bulk scoring: the rows are what `predict` says, whatever stops or breaks on the way."""
+"""Prediction to a file: the rows are what the model says, whatever stops or breaks on the way."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -15,9 +16,10 @@ from nescio.data._pictures import read_picture
 from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import DataError, InputError
-from nescio.inference.bulk import run, score
-from nescio.inference.bulk.sources import open_source
+from nescio.inference import bulk
+from nescio.inference.bulk import predict_to_file
 from nescio.inference.model import TrainedModel
+from nescio.inference.records import FIELDS, predict_records
 from nescio.methods import EDL, Softmax
 
 CLASSES = ("cat", "dog", "owl")
@@ -69,24 +71,24 @@ def rows_model(tmp_path_factory):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(run, "CHUNK", 10)
+    monkeypatch.setattr(bulk, "CHUNK", 10)
 
 
 def test_rows_are_what_the_model_says(model, pictures, tmp_path, small_chunks):
     seen = []
-    outcome = score(model, pictures, tmp_path / "o.parquet", report=lambda *what: seen.append(what))
+    outcome = predict_to_file(
+        model, [pictures], tmp_path / "o.parquet", report=lambda *what: seen.append(what)
+    )
     assert (outcome.inputs, outcome.errors) == (37, 2)
     assert seen == [(0, 37), (10, 37), (20, 37), (30, 37), (37, 37)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.parquet"]
     table = pq.read_table(tmp_path / "o.parquet")
     assert json.loads(table.schema.metadata[b"nescio"])["classes"] == list(CLASSES)
     rows = table.to_pylist()
-    assert [row["input"] for row in rows] == sorted(
-        path.relative_to(pictures).as_posix() for path in pictures.glob("group*/*.png")
-    )
+    assert [row["name"] for row in rows] == sorted(str(path) for path in pictures.glob("group*/*.png"))
     good = [row for row in rows if row["error"] is None]
     trained = TrainedModel.load(model)
-    images = torch.stack([read_picture(pictures / row["input"], 1, (16, 16)) for row in good])
+    images = torch.stack([read_picture(pictures / row["name"], 1, (16, 16)) for row in good])
     prediction = trained.predict(images)
     accepted = trained.accepts(prediction).tolist()
     assert [row["uncertainty"] for row in good] == pytest.approx(prediction.uncertainty.tolist())
@@ -96,21 +98,21 @@ def test_rows_are_what_the_model_says(model, pictures, tmp_path, small_chunks):
     for row, label, known in zip(good, prediction.labels.tolist(), accepted, strict=True):
         assert row["best"] == CLASSES[label]
         assert row["answer"] == (CLASSES[label] if known else "I do not know")
-    bad = {row["input"]: row for row in rows if row["error"] is not None}
-    assert set(bad) == {"group0/00.png", "group1/13.png"}
-    assert "is not a PNG" in bad["group0/00.png"]["error"]
-    assert bad["group1/13.png"]["answer"] is None
+    bad = {row["name"]: row for row in rows if row["error"] is not None}
+    assert set(bad) == {str(pictures / "group0" / "00.png"), str(pictures / "group1" / "13.png")}
+    assert "is not a PNG" in bad[str(pictures / "group0" / "00.png")]["error"]
+    assert bad[str(pictures / "group1" / "13.png")]["answer"] is None
 
 
 def test_stopped_it_goes_on_and_the_rows_are_the_same(model, pictures, tmp_path, small_chunks):
-    score(model, pictures, tmp_path / "whole.parquet")
+    predict_to_file(model, [pictures], tmp_path / "whole.parquet")
 
     def stop(done, _):
         if done >= 20:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        score(model, pictures, tmp_path / "o.parquet", report=stop)
+        predict_to_file(model, [pictures], tmp_path / "o.parquet", report=stop)
     assert not (tmp_path / "o.parquet").exists()
     kept = sorted((tmp_path / "o.parquet.parts").glob("*.parquet"))
     assert len(kept) == 2
@@ -122,7 +124,7 @@ def test_stopped_it_goes_on_and_the_rows_are_the_same(model, pictures, tmp_path,
         if done == 20:
             assert [path.stat().st_mtime_ns for path in kept] == times
 
-    score(model, pictures, tmp_path / "o.parquet", report=watch)
+    predict_to_file(model, [pictures], tmp_path / "o.parquet", report=watch)
     assert seen[0] == (20, 37)
     assert pq.read_table(tmp_path / "o.parquet").equals(pq.read_table(tmp_path / "whole.parquet"))
     assert not (tmp_path / "o.parquet.parts").exists()
@@ -133,13 +135,13 @@ def test_parts_of_another_scoring_are_refused(model, pictures, rows_model, tmp_p
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        score(model, pictures, tmp_path / "o.parquet", report=stop)
+        predict_to_file(model, [pictures], tmp_path / "o.parquet", report=stop)
     np.savez(tmp_path / "x.npz", features=np.zeros((4, 3)))
-    with pytest.raises(DataError, match="holds parts of another scoring"):
-        score(rows_model, tmp_path / "x.npz", tmp_path / "o.parquet")
+    with pytest.raises(DataError, match="holds parts of another prediction"):
+        predict_to_file(rows_model, [tmp_path / "x.npz"], tmp_path / "o.parquet")
     (tmp_path / "o.parquet.parts" / "settings.json").write_text("{")
     with pytest.raises(DataError, match=r"settings.json is damaged; remove"):
-        score(model, pictures, tmp_path / "o.parquet")
+        predict_to_file(model, [pictures], tmp_path / "o.parquet")
 
 
 def test_arrays(model, rows_model, tmp_path):
@@ -147,13 +149,14 @@ def test_arrays(model, rows_model, tmp_path):
     expected = TrainedModel.load(model).predict(torch.from_numpy(images)[:, None]).uncertainty.tolist()
     for name, array in {"a": images, "b": images[:, None], "c": images[..., None]}.items():
         np.savez(tmp_path / f"{name}.npz", images=array, labels=np.zeros(5))
-        score(model, tmp_path / f"{name}.npz", tmp_path / "o.parquet")
+        predict_to_file(model, [tmp_path / f"{name}.npz"], tmp_path / "o.parquet")
         table = pq.read_table(tmp_path / "o.parquet")
-        assert table["input"].to_pylist() == ["0", "1", "2", "3", "4"]
+        place = tmp_path / f"{name}.npz"
+        assert table["name"].to_pylist() == [f"{place}:{number}" for number in range(1, 6)]
         assert table["uncertainty"].to_pylist() == pytest.approx(expected)
     features = np.array([[1.0, 2, 3], [np.inf, 0, 0], [4, 5, 6]])
     np.savez(tmp_path / "f.npz", anything=features)
-    assert score(rows_model, tmp_path / "f.npz", tmp_path / "o.parquet").errors == 1
+    assert predict_to_file(rows_model, [tmp_path / "f.npz"], tmp_path / "o.parquet").errors == 1
     table = pq.read_table(tmp_path / "o.parquet")
     assert table["error"].to_pylist() == [None, "has a value that is not finite", None]
     assert table["belief"].to_pylist() == [None] * 3
@@ -173,11 +176,11 @@ def test_rows_that_a_network_can_not_take_cost_the_others_nothing(tmp_path, meth
         for weights in model.module.parameters():
             weights.mul_(100)
     model.save(path)
-    assert score(path, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 2
+    assert predict_to_file(path, [tmp_path / "x.npz"], tmp_path / "o.parquet").errors == 2
     table = pq.read_table(tmp_path / "o.parquet").to_pylist()
     assert [row["error"] is not None for row in table] == [index in (2, 7) for index in range(9)]
     assert table[2] == dict.fromkeys(table[2]) | {
-        "input": "2",
+        "name": f"{tmp_path / 'x.npz'}:3",
         "error": "has values that are too large for the network",
     }
     expected = model.predict(torch.from_numpy(rows)).probabilities
@@ -189,7 +192,7 @@ def test_pixels_have_a_range(model, tmp_path):
     images = np.zeros((4, 16, 16))
     images[1, 2, 3], images[2, 2, 3], images[3, 2, 3] = -5000, 255.5, np.nan
     np.savez(tmp_path / "x.npz", images=images)
-    assert score(model, tmp_path / "x.npz", tmp_path / "o.parquet").errors == 3
+    assert predict_to_file(model, [tmp_path / "x.npz"], tmp_path / "o.parquet").errors == 3
     table = pq.read_table(tmp_path / "o.parquet")
     assert table["error"].to_pylist() == [
         None,
@@ -204,15 +207,17 @@ def test_tables_with_and_without_a_label(rows_model, tmp_path, header):
     rows = {"a,b,c": "1,2,3", "a,b,c,d": "1,2,3,cat", "Label,a,b,c": "cat,1,2,3"}
     lines = [header, rows[header], "", rows[header].replace("2", "two"), "1"]
     (tmp_path / "t.csv").write_text("\n".join(lines))
-    outcome = score(rows_model, tmp_path / "t.csv", tmp_path / "o.parquet")
+    outcome = predict_to_file(rows_model, [tmp_path / "t.csv"], tmp_path / "o.parquet")
     assert (outcome.inputs, outcome.errors) == (3, 2)
     rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
     expected = TrainedModel.load(rows_model).predict(torch.tensor([[1.0, 2, 3]]))
     assert rows[0]["probabilities"] == pytest.approx(expected.probabilities[0].tolist())
-    assert rows[1]["error"] == "row 2 is not 3 finite numbers"
+    assert rows[1]["error"].startswith("t.csv, line 4, column ")
+    assert rows[1]["error"].endswith(": a finite number expected that float32 can hold, got 'two'")
+    assert rows[2]["error"].startswith("t.csv, line 5: ")
 
 
-def test_what_can_not_be_scored_is_said(model, rows_model, tmp_path):
+def test_what_can_not_be_read_at_all_is_a_row_with_an_error(model, rows_model, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "x.txt").write_text("x")
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
@@ -222,52 +227,74 @@ def test_what_can_not_be_scored_is_said(model, rows_model, tmp_path):
     np.savez(tmp_path / "words.npz", images=np.array(["a"]))
     np.savez(tmp_path / "small.npz", images=np.zeros((2, 8, 8)))
     cases = [
-        (model, "empty", "holds no picture"),
-        (model, "x.txt", "must be a folder of pictures, an .npz file or a .csv file"),
-        (model, "missing", "must be a folder"),
+        (model, "empty", "holds nothing to read"),
+        (model, "x.txt", "is not a PNG"),
         (model, "x.csv", "the model takes pictures"),
-        (rows_model, "x.csv", "must have 3 columns of numbers, got 2"),
-        (rows_model, "none.csv", "needs a header and one or more rows"),
-        (rows_model, "empty", "the model takes rows of numbers"),
+        (rows_model, "x.csv", "3 columns of numbers expected, got 2"),
+        (rows_model, "none.csv", "has a header and no rows"),
+        (rows_model, "x.txt", "the model takes rows of 3 numbers"),
         (model, "bad.npz", "is not an .npz file"),
         (model, "two.npz", "must hold images or features, got a, b"),
         (model, "words.npz", "inputs must be numbers"),
-        (model, "small.npz", "must hold inputs"),
+        (model, "small.npz", "must be 1 x 16 x 16 numbers, got 8 x 8"),
     ]
     for which, name, words in cases:
-        with pytest.raises(DataError, match=words):
-            score(which, tmp_path / name, tmp_path / "o.parquet")
+        outcome = predict_to_file(which, [tmp_path / name], tmp_path / "o.parquet")
+        assert outcome.inputs == outcome.errors
+        assert all(words in error for error in pq.read_table(tmp_path / "o.parquet")["error"].to_pylist())
+
+
+def test_arguments_that_do_not_fit(model, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "x.csv").write_text("1,2,3\n")
     with pytest.raises(InputError, match="--out must name a file"):
-        score(model, tmp_path, tmp_path / "empty")
+        predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "folder.csv")
+    with pytest.raises(InputError, match=r"--out must end in \.parquet, \.csv, \.jsonl, got o\.txt"):
+        predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "o.txt")
     with pytest.raises(InputError, match="on must be one of here, ray"):
-        score(model, tmp_path, tmp_path / "o.parquet", on="moon")
-    assert not (tmp_path / "o.parquet").exists()
+        predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "o.csv", on="moon")
+    with pytest.raises(InputError, match="there is no file or folder"):
+        predict_to_file(model, [tmp_path / "missing"], tmp_path / "o.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "x.csv"]
 
 
-def test_a_changed_folder_has_another_fingerprint(pictures, tmp_path):
-    source = open_source(pictures, (1, 16, 16))
-    assert source.fingerprint() == open_source(pictures, (1, 16, 16)).fingerprint()
-    Image.new("L", (4, 4)).save(tmp_path / "a.png")
-    before = open_source(tmp_path, (1, 16, 16)).fingerprint()
-    Image.new("L", (9, 9), 7).save(tmp_path / "a.png")
-    assert open_source(tmp_path, (1, 16, 16)).fingerprint() != before
+def test_all_forms_hold_the_same(model, pictures, tmp_path, small_chunks):
+    outcomes = [
+        predict_to_file(model, [pictures], tmp_path / f"o.{suffix}") for suffix in ("parquet", "csv", "jsonl")
+    ]
+    assert {(outcome.inputs, outcome.errors) for outcome in outcomes} == {(37, 2)}
+    expected = predict_records(TrainedModel.load(model), pictures)
+    rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert [list(row) for row in rows] == [list(FIELDS)] * 37
+    lines = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    with (tmp_path / "o.csv").open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert len(cells) == 37
+    for row, line, cell, record in zip(rows, lines, cells, expected, strict=True):
+        assert row == line
+        assert line["name"] == record["name"] == cell["name"]
+        assert line["error"] == record["error"] == (cell["error"] or None)
+        if record["error"] is None:
+            assert line["probabilities"] == pytest.approx(record["probabilities"], rel=1e-5)
+            assert json.loads(cell["probabilities"]) == line["probabilities"]
+            assert float(cell["uncertainty"]) == line["uncertainty"]
 
 
 def test_the_command(model, pictures, tmp_path, monkeypatch, capsys):
-    words = ["nescio", "score", str(model), str(pictures), "--out", str(tmp_path / "o.parquet")]
+    words = ["nescio", "predict", str(model), str(pictures), "--out", str(tmp_path / "o.parquet")]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         app.main()
-    assert not ended.value.code
+    assert ended.value.code == 1
     assert capsys.readouterr().out == (
-        f"{tmp_path / 'o.parquet'}: 37 inputs, 2 of them unreadable (column error)\n"
+        f"{tmp_path / 'o.parquet'}: 37 inputs, 2 of them without an answer (column error)\n"
     )
 
 
 def test_ray_writes_the_same_rows(model, pictures, tmp_path):
     images = np.random.default_rng(2).integers(256, size=(2500, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "many.npz", images=images)
-    start = [sys.executable, "-c", "from nescio.cli.app import main; main()", "score", model]
+    start = [sys.executable, "-c", "from nescio.cli.app import main; main()", "predict", model]
     for name, more in (("here", []), ("ray", ["--on", "ray"])):
         words = [*start, tmp_path / "many.npz", "--out", tmp_path / f"{name}.parquet", *more]
         ended = subprocess.run([str(word) for word in words], capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import traceback
@@ -15,7 +16,6 @@ from nescio.cli import data, models
 from nescio.cli.demo import demo
 from nescio.cli.methods import methods
 from nescio.cli.reproduce import ManyNames, reproduce
-from nescio.cli.score import score
 from nescio.cli.serve import serve
 from nescio.errors import NescioError, NescioWarning
 
@@ -36,10 +36,10 @@ for command in (
     models.threshold,
     models.export,
     serve,
-    score,
 ):
     app.command(cls=models.Command)(command)
 app.command(cls=ManyNames)(reproduce)
+app.command(hidden=True, context_settings={"ignore_unknown_options": True})(models.score)
 app.add_typer(data.app, name="data")
 
 
@@ -87,8 +87,18 @@ def main() -> None:
         sys.exit(1)
 
 
+def _by_option(message: str) -> str:
+    """A message that begins with the name of an argument, with the option's name where it was typed."""
+    name = re.match(r"\w*", message)
+    assert name is not None
+    option = "--" + name[0].replace("_", "-")
+    if any(word == option or word.startswith(f"{option}=") for word in sys.argv):
+        return option + message[name.end() :]
+    return message
+
+
 def _in_words(error: Exception) -> str:
     if isinstance(error, NescioError | OSError):
-        return str(error)
+        return _by_option(str(error))
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first} (a bug; --debug shows where)"

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+UNFOLDED_WIDTH = 100_000
+
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A plain table."""
+    """A plain table; where it goes to a file or to another program, no line is folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
@@ -19,7 +21,10 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     table = Table(*(Column(name, overflow="fold") for name in header), box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=UNFOLDED_WIDTH)
+    console.print(table)
 
 
 @contextmanager

@@ -86,16 +86,12 @@ def show(
 
 
 def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> Dataset | Table:
-    from nescio.data import from_path, load
+    from nescio.data import open_source
     from nescio.data.catalog import in_catalog
 
-    if in_catalog(name) or not Path(name).exists():
-        if strict:
-            raise InputError(f"--strict goes with a folder of pictures, not with {name}")
-        return load(name, split or "train", data_dir=data_dir)
-    if split is not None or data_dir is not None:
-        raise InputError(f"--split and --data-dir go with a data set of the catalog, not with {name}")
-    return from_path(name, strict=strict)
+    if in_catalog(name):
+        split = split or "train"
+    return open_source(name, split=split, data_dir=data_dir, strict=strict).labelled()
 
 
 def _write(picture: Image, path: Path) -> None:

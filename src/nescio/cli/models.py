@@ -19,9 +19,14 @@ from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table
     from nescio.inference.model import TrainedModel
+    from nescio.inference.named import NamedModel
     from nescio.posthoc.abstention import AbstentionRule
 
-ModelFile = Annotated[Path, typer.Argument(help="A model file, .safetensors.")]
+ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or the folder of a run.")]
+Label = Annotated[
+    str | None,
+    typer.Option(help="The labels' column of a .csv. Default: label, class, target or y, else the last."),
+]
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
 
 
@@ -73,6 +78,7 @@ def train(
             "and keep the best."
         ),
     ] = None,
+    label: Label = None,
     seed: int = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float64.")] = "auto",
@@ -80,7 +86,8 @@ def train(
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli.choices import method_of, network_of
-    from nescio.cli.sources import WATCHED, open_pair, split
+    from nescio.cli.sources import WATCHED, open_pair
+    from nescio.data import split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training.runtime import is_first_process, require_device
@@ -90,7 +97,7 @@ def train(
     )
     require_device(device)
     chosen = method_of(method, settings or [])
-    known, test = open_pair(data, data_dir, size, seed)
+    known, test = open_pair(data, data_dir, size, seed, label)
     spec = network_of(network, known, chosen)
     # What decides when to stop must not be what the result is measured on.
     known, watched = (known, test) if patience is None else split(known, WATCHED, seed)
@@ -145,74 +152,179 @@ def _rule_of(path: Path, model: TrainedModel) -> AbstentionRule | None:
 
 
 def predict(
-    model: ModelFile,
+    model: Annotated[str, typer.Argument(help="A model file or the folder of a run, or NAME=PATH.")],
     files: Annotated[
-        list[Path],
-        typer.Argument(help="Pictures, folders of them, or .npz and .csv files, whose rows count from 1."),
+        list[str],
+        typer.Argument(
+            help="Pictures, folders of them, .npz, .npy and .csv files, whose rows count from 1. "
+            "Before them, more models as NAME=PATH, to be asked side by side."
+        ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, with the probabilities of all classes.")
+    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated, with a header.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write .parquet, .csv or .jsonl instead; stopped and started again, it goes on."),
+    ] = None,
+    on: Annotated[str, typer.Option(help="With --out: here, or ray for the machines of a cluster.")] = "here",
 ) -> None:
-    """Say for each picture or row what it is, or "I do not know"."""
-    from nescio.cli.sources import read_files
-    from nescio.inference.model import UNKNOWN, TrainedModel
+    """Say for each picture or row what it is, or "I do not know".
 
-    if as_json and as_csv:
-        raise InputError("--json and --csv are two forms of the same; ask for one")
-    trained = TrainedModel.load(model)
-    names, inputs = read_files(trained, files)
-    prediction = trained.predict(inputs)
-    accepted = trained.accepts(prediction)
-    best = prediction.max_probability().tolist()
-    rows = [
-        {
-            "file": name,
-            "answer": trained.classes[label] if known else UNKNOWN,
-            "best": trained.classes[label],
-            "probability": round(probability, 4),
-            "uncertainty": round(uncertainty, 4),
-        }
-        for name, label, known, probability, uncertainty in zip(
-            names,
-            prediction.labels.tolist(),
-            accepted.tolist(),
-            best,
-            prediction.uncertainty.tolist(),
-            strict=True,
-        )
-    ]
-    _print_rows(rows, as_json, as_csv)
+    What can't be read gets a line with the error, the rest is answered, and the code is 1.
+    """
+    from nescio.inference.named import is_named, named_models
+
+    if sum((as_json, as_csv, out is not None)) > 1:
+        raise InputError("--json, --csv and --out are three forms of the same; ask for one")
+    models = [model]
+    while files and is_named(files[0]):
+        models.append(files[0])
+        files = files[1:]
+    if not files:
+        raise InputError("say what to predict: pictures, folders, .npz, .npy or .csv files")
+    if out is not None:
+        _predict_to_file(named_models(models), files, out, on)
+        return
+    if on != "here":
+        raise InputError("--on goes with --out, which names the file to write")
+    records = _records_of(named_models(models), files)
+    _print_records(records, as_json, as_csv)
+    if any(record["error"] is not None for record in records):
+        raise typer.Exit(1)
+
+
+def _records_of(models: list[NamedModel], files: list[str]) -> list[dict[str, Any]]:
+    """Of all files; with several models, all of the first and then of the next, each with its name."""
+    from nescio.data import open_sources
+    from nescio.inference.model import TrainedModel
+    from nescio.inference.records import iterate_records
+
+    loaded = {one.name: TrainedModel.load(one.path) for one in models}
+    source = open_sources(files)
+    records: list[dict[str, Any]] = []
+    for name, trained in loaded.items():
+        for record in iterate_records(trained, source):
+            records.append(record if len(models) == 1 else {"model": name, **record})
+    return records
+
+
+def _predict_to_file(models: list[NamedModel], files: list[str], out: Path, on: str) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from nescio.inference.bulk import predict_to_file
+
+    if len(models) > 1:
+        raise InputError("--out takes one model; call it once for each")
+    console = Console(stderr=True)
+    columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("predicting", total=None)
+
+        def show(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        outcome = predict_to_file(models[0].path, files, out, on=on, report=show)
+    unread = f", {outcome.errors:,} of them without an answer (column error)" if outcome.errors else ""
+    typer.echo(f"{out}: {outcome.inputs:,} inputs{unread}")
+    if outcome.errors:
+        raise typer.Exit(1)
+
+
+def _print_records(records: list[dict[str, Any]], as_json: bool, as_csv: bool) -> None:
+    from nescio.inference.records import to_csv, to_json_lines
+
+    if as_json:
+        typer.echo(to_json_lines(records), nl=False)
+        return
+    if as_csv:
+        typer.echo(to_csv(records), nl=False)
+        return
+    header = ["name", "answer", "best", "probability", "uncertainty"]
+    if "model" in records[0]:
+        header = ["model", *header]
+    if any(record["error"] is not None for record in records):
+        header = [*header, "error"]
+    rows = []
+    for record in records:
+        rows.append([_cell(record[name]) for name in header])
+    print_table(header, rows)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def score(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
+    """Say what this command is called now."""
+    raise InputError("score is now a part of predict: nescio predict MODEL FILES... --out FILE.parquet")
 
 
 def evaluate(
-    model: ModelFile,
-    data: Annotated[str, typer.Option(help="A data set's name, a folder, .npz or .csv.")],
-    ood: Annotated[str | None, typer.Option(help="A data set of things the model can't know.")] = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...", help="A model file or the folder of a run; several as NAME=PATH, to compare."
+        ),
+    ],
+    data: Annotated[str, typer.Option(help="A data set's name, a folder, .npz or .csv, with labels.")],
+    ood: Annotated[
+        str | None, typer.Option(help="Out-of-distribution data, of other classes; needs no labels.")
+    ] = None,
+    label: Label = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The measures as a JSON object.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Measure accuracy, calibration and selective prediction; with --ood, how well strangers are told."""
-    from nescio.cli.sources import open_for
+    """Measure accuracy, calibration and selective prediction; with --ood, how well OOD inputs are told."""
     from nescio.inference.model import TrainedModel
+    from nescio.inference.named import named_models
+
+    results = {}
+    for one in named_models(models):
+        results[one.name] = _measures_of(TrainedModel.load(one.path), data, ood, label, data_dir)
+    if as_json:
+        only = next(iter(results.values()))
+        typer.echo(json.dumps(only if len(results) == 1 else results))
+    else:
+        _print_measures(results)
+
+
+def _measures_of(
+    model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
+) -> dict[str, Any]:
+    from nescio.cli.sources import open_for, open_inputs
     from nescio.metrics import detection_summary, summary
 
-    trained = TrainedModel.load(model)
-    known = open_for(trained, data, data_dir)
-    prediction = trained.predict(known.inputs)
-    result: dict[str, object] = dict(summary(prediction, trained.labels_of(known)))
+    known = open_for(model, data, data_dir, label)
+    prediction = model.predict(known.inputs)
+    result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     if ood is not None:
-        strangers = trained.predict(open_for(trained, ood, data_dir).inputs)
-        result["ood"] = detection_summary(prediction, strangers)
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        _print_nested(result)
+        result["ood"] = detection_summary(prediction, model.predict(open_inputs(model, ood, data_dir)))
+    return result
+
+
+def _print_measures(results: dict[str, dict[str, Any]]) -> None:
+    """A table of the measures, and one of those with out-of-distribution data; a column for each model."""
+    tables = {"measure": list(results.values())}
+    if all("ood" in result for result in results.values()):
+        tables["ood measure"] = [result["ood"] for result in results.values()]
+    columns = ["value"] if len(results) == 1 else list(results)
+    for title, measured in tables.items():
+        rows = []
+        for name, first in measured[0].items():
+            if isinstance(first, float):
+                rows.append([name, *(f"{each[name]:.4f}" for each in measured)])
+        print_table([title, *columns], rows)
 
 
 def threshold(
     model: ModelFile,
     data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on.")],
-    risk: Annotated[
+    max_error: Annotated[
         float | None, typer.Option(help="The error allowed among accepted inputs. Default: 0.01.")
     ] = None,
     confidence: Annotated[
@@ -221,40 +333,38 @@ def threshold(
     coverage: Annotated[
         float | None, typer.Option(help="Instead: the share of inputs to accept, without a promise.")
     ] = None,
+    measure: Annotated[str, typer.Option(help="The measure of doubt that decides.")] = "uncertainty",
+    label: Label = None,
     data_dir: DataDir = None,
+    risk: Annotated[float | None, typer.Option(hidden=True, help="The former name of --max-error.")] = None,
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
     from nescio.cli.sources import open_for
     from nescio.inference.model import TrainedModel
-
-    if coverage is not None and not risk is confidence is None:
-        raise InputError("--coverage makes no promise; it goes without --risk and --confidence")
-    trained = TrainedModel.load(model)
-    held_out = open_for(trained, data, data_dir)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", NescioWarning)
-        rule = _rule_from(trained, held_out, risk, confidence, coverage)
-    if not rule.met:
-        raise DataError(f"{said[-1].message}. {model} stays as it was")
-    trained.with_rule(rule).save(model)
-    typer.echo(f"{model}: {rule.describe()}")
-
-
-def _rule_from(
-    model: TrainedModel,
-    held_out: Dataset | Table,
-    risk: float | None,
-    confidence: float | None,
-    coverage: float | None,
-) -> AbstentionRule:
+    from nescio.inference.named import named_model
     from nescio.posthoc.abstention import AbstentionRule
 
-    prediction, labels = model.predict(held_out.inputs), model.labels_of(held_out)
-    if coverage is not None:
-        return AbstentionRule.for_coverage(prediction, labels, coverage)
-    return AbstentionRule.for_error(
-        prediction, labels, 0.01 if risk is None else risk, 0.95 if confidence is None else confidence
-    )
+    if max_error is None:
+        max_error = risk
+    if coverage is not None and not max_error is confidence is None:
+        raise InputError("--coverage makes no promise; it goes without --max-error and --confidence")
+    path = named_model(model).path
+    trained = TrainedModel.load(path)
+    held_out = open_for(trained, data, data_dir, label)
+    prediction = trained.predict(held_out.inputs)
+    labels = trained.labels_of(held_out)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", NescioWarning)
+        if coverage is not None:
+            rule = AbstentionRule.for_coverage(prediction, labels, coverage, measure)
+        else:
+            target = 0.01 if max_error is None else max_error
+            sure = 0.95 if confidence is None else confidence
+            rule = AbstentionRule.for_error(prediction, labels, target, sure, measure)
+    if not rule.met:
+        raise DataError(f"{said[-1].message}. {path} stays as it was")
+    trained.with_rule(rule).save(path)
+    typer.echo(f"{path}: {rule.describe()}")
 
 
 def export(
@@ -283,26 +393,3 @@ def _require_place(file: Path) -> None:
         raise InputError(f"{file} can't be written: there is no folder {file.parent}")
     if file.is_dir():
         raise InputError(f"{file} can't be written: it is a folder")
-
-
-def _print_rows(rows: list[dict[str, object]], as_json: bool, as_csv: bool) -> None:
-    import csv
-    import sys
-
-    if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row, ensure_ascii=False))
-    elif as_csv:
-        writer = csv.DictWriter(sys.stdout, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
-        print_table(list(rows[0]), ([str(cell) for cell in row.values()] for row in rows))
-
-
-def _print_nested(result: dict[str, object]) -> None:
-    for title, values in {"measure": result, "strangers": result.get("ood") or {}}.items():
-        assert isinstance(values, dict)
-        rows = [[name, f"{value:.4f}"] for name, value in values.items() if isinstance(value, float)]
-        if rows:
-            print_table([title, "value"], rows)

@@ -1,6 +1,26 @@
 from ._contact import contact_sheet
 from ._loading import load
-from ._user_data import from_csv, from_folder, from_npz, from_path
+from ._values import Picture, Row
 from .dataset import Dataset, Table
+from .preprocess import Preprocess
+from .sources import Input, Labels, MemorySource, Place, Source, open_source, open_sources, register_source
+from .splits import split
 
-__all__ = ["Dataset", "Table", "contact_sheet", "from_csv", "from_folder", "from_npz", "from_path", "load"]
+__all__ = [
+    "Dataset",
+    "Input",
+    "Labels",
+    "MemorySource",
+    "Picture",
+    "Place",
+    "Preprocess",
+    "Row",
+    "Source",
+    "Table",
+    "contact_sheet",
+    "load",
+    "open_source",
+    "open_sources",
+    "register_source",
+    "split",
+]

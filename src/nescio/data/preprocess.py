@@ -165,13 +165,14 @@ class Preprocess:
 
     def _shaped(self, values: Tensor) -> Tensor:
         shape = self.input_shape
+        given = tuple(values.shape)
         if values.ndim == 2 and len(shape) == 3 and shape[0] == 1:
             values = values.unsqueeze(0)  # (H, W) -> (1, H, W)
         if values.ndim == len(shape) == 3 and tuple(values.shape) != shape:
             last = values.permute(2, 0, 1)  # (H, W, C) -> (C, H, W)
             values = last if tuple(last.shape) == shape else values
         if tuple(values.shape) != shape:
-            raise DataError(f"must be {_sizes(shape)} numbers, got {_sizes(tuple(values.shape))}")
+            raise DataError(f"must be {_sizes(shape)} numbers, got {_sizes(given)}")
         return values
 
     def _checked(self, values: Tensor) -> Tensor:

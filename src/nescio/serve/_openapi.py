@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nescio import __version__
-from nescio.data._user_data import LARGEST_NUMBER
+from nescio.data.preprocess import LARGEST_NUMBER
 from nescio.serve._models import ServedModel
 from nescio.serve.limits import Limits
 

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from nescio.data._pictures import TooManyPixelsError, read_header, read_picture
-from nescio.data._user_data import LARGEST_NUMBER
+from nescio.data.preprocess import LARGEST_NUMBER
 from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError

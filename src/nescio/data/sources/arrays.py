@@ -98,6 +98,10 @@ def _arrays(place: Place) -> dict[str, np.ndarray]:
             return _members(place.short_name, file)
     except UNREADABLE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason:
+            reason = (
+                "it is something else, or holds Python objects"  # numpy's advice is to load them unsafely
+            )
         raise DataError(f"{place.short_name} is not an .npz file of plain arrays: {reason}") from error
 
 

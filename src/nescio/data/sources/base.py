@@ -58,8 +58,9 @@ class Place:
     """Where a source is: a path, the name of a data set, or the bytes of a file that came with a name.
 
     Args:
-        name: The path or name, as it was given.
+        name: The path or name, as it was given; the names of inputs begin with it.
         content: The bytes of the file, where they came over a network; the disk is not looked at then.
+        folder: What a relative path is relative to; default the current folder.
 
     Example:
         >>> Place("letters.CSV", b"a,b").suffix
@@ -70,16 +71,17 @@ class Place:
 
     name: str
     content: bytes | None = None
+    folder: Path | None = None
 
     @property
     def path(self) -> Path:
-        """The name as a path."""
-        return Path(self.name)
+        """Where it is on the disk."""
+        return Path(self.name) if self.folder is None else self.folder / self.name
 
     @property
     def short_name(self) -> str:
         """The last part of the name, for messages."""
-        return self.path.name or self.name
+        return Path(self.name).name or self.name
 
     @property
     def suffix(self) -> str:
@@ -161,7 +163,8 @@ class Source(ABC):
         raise DataError(f"{place.name} can't be opened: {cls.__name__} has no open")
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """How many inputs there are."""
 
     @abstractmethod
     def read(self, indices: Sequence[int]) -> list[Input]:
@@ -195,24 +198,24 @@ class Source(ABC):
         labels = self.labels
         if labels is None:
             raise DataError(f"{self.name} has no labels; {self.about} have none")
-        values = []
+        tensors = []
         for one in self.read(range(len(self))):
             if one.value is None:
                 raise DataError(f"{one.name}: {one.error}")
-            values.append(one.value)
-        return as_data(self.name, stacked(values, preprocess), labels)
+            try:
+                tensors.append(_as_tensor(one.value, preprocess))
+            except DataError as error:
+                raise DataError(f"{one.name}: {error}") from error
+        return as_data(self.name, torch.stack(tensors), labels)
 
 
-def stacked(values: Sequence[Value], preprocess: Preprocess | None) -> Tensor:
-    """Values as one tensor (N, ...): as a model needs them, or else as they are."""
+def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
+    """As a model needs it, or else as it is."""
     if preprocess is not None:
-        return torch.stack([preprocess.prepare(value) for value in values])
-    numbers = []
-    for value in values:
-        if isinstance(value, Picture | Row):
-            raise DataError(f"a source of {type(value).__name__}s must say itself how they become numbers")
-        numbers.append(value)
-    return torch.stack(numbers)
+        return preprocess.prepare(value)
+    if isinstance(value, Picture | Row):
+        raise DataError(f"a source of {type(value).__name__}s must say itself how they become numbers")
+    return value
 
 
 def as_data(

@@ -83,12 +83,19 @@ def open_source(place: str | Path, content: bytes | None = None, **options: Any)
         >>> len(source), source.labels.classes
         (2, ('cat', 'dog'))
     """
-    found = Place(str(place), content)
+    return open_place(Place(str(place), content), **options)
+
+
+def open_place(found: Place, **options: Any) -> Source:
+    """As `open_source`, for a place."""
     kind = _kind_of(found)
-    given = {name: value for name, value in options.items() if value not in (None, False)}
-    for name in given:
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
         if name not in kind.options:
             raise InputError(f"{name} goes with {GOES_WITH.get(name, name)}, not with {found.short_name}")
+        given[name] = value
     return kind.open(found, **given)
 
 
@@ -177,7 +184,7 @@ def open_sources(places: Sequence[str | Path | Place]) -> Source:
     for place in places:
         given = place if isinstance(place, Place) else Place(str(place))
         try:
-            source = open_source(given.name, given.content)
+            source = open_place(given)
             if len(source) == 0:
                 raise DataError(f"{given.name} holds nothing to read, where pictures were expected")
             sources.append(source)

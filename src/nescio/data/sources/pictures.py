@@ -62,7 +62,7 @@ class PictureFolder(Source):
     Where every class has a sub-folder, those are the labels.
 
     Args:
-        folder: The folder, as it was given: the names of the inputs begin with it.
+        place: Where the folder is; the names of the inputs begin with its name.
         size: To stretch every picture to when it is trained on: (height, width), or one number for a square.
             Default: the pictures' own size if they share one of at most 64 pixels a side, else 32 x 32.
         strict: Refuse to train on a folder with files that can't be read as pictures. Otherwise one warning
@@ -73,8 +73,10 @@ class PictureFolder(Source):
     about: ClassVar[str] = "folders without one sub-folder a class"
     options: ClassVar[tuple[str, ...]] = ("size", "strict")
 
-    def __init__(self, folder: Path, size: int | tuple[int, int] | None = None, strict: bool = False) -> None:
+    def __init__(self, place: Place, size: int | tuple[int, int] | None = None, strict: bool = False) -> None:
+        folder = place.path
         self.name = folder.resolve().name
+        self._given = Path(place.name)
         self._folder = folder
         self._size = _checked_size(size)
         self._strict = strict
@@ -91,7 +93,7 @@ class PictureFolder(Source):
         cls, place: Place, *, size: int | tuple[int, int] | None = None, strict: bool = False, **_: Any
     ) -> PictureFolder:
         """List its files; none is read yet."""
-        return cls(place.path, size, strict)
+        return cls(place, size, strict)
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -101,7 +103,7 @@ class PictureFolder(Source):
         found = []
         for index in indices:
             file = self._pictures[index]
-            found.append(Input(str(self._folder / file), Picture(self._folder / file, file.name)))
+            found.append(Input(str(self._given / file), Picture(self._folder / file, file.name)))
         return found
 
     def fingerprint(self) -> str:

@@ -1,0 +1,322 @@
+"""Prediction of many inputs to one file: in chunks that are kept, here or on the machines of a Ray cluster.
+
+Each chunk becomes a part in a folder beside the file that is to be. Stopped and started again, what is there
+is not computed again; once all parts are there, they become one file, and the folder is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nescio import __version__
+from nescio._files import write_atomically
+from nescio._ray import start_ray
+from nescio.data.sources import Place, Source, open_sources
+from nescio.errors import DataError, InputError, MissingExtraError
+from nescio.inference._model_file import model_path
+from nescio.inference.model import TrainedModel
+from nescio.inference.records import CHUNK, Record, records_of, to_csv, to_json_lines
+
+PLACES = ("here", "ray")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was written: for how many inputs, and how many of them have an error instead of an answer.
+
+    Example:
+        >>> Outcome(inputs=3, errors=1).errors
+        1
+    """
+
+    inputs: int
+    errors: int
+
+
+def predict_to_file(
+    model: str | Path,
+    places: Sequence[str | Path],
+    out: str | Path,
+    *,
+    on: str = "here",
+    report: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Write a file with a record for each input; begun before and stopped, it goes on.
+
+    Args:
+        model: A model file, or the folder of a run.
+        places: Pictures, folders of them, .npz, .npy and .csv files, names of data sets.
+        out: The file to write: .parquet, .csv, or .jsonl with a JSON object a line.
+        on: "here", or "ray" for Ray Data on the machines of a cluster, which must all see the files.
+        report: Called with the inputs done so far and their number in all.
+
+    Returns:
+        How many inputs there were, and how many of them could not be answered.
+
+    Raises:
+        InputError: If an argument does not fit, or there is nothing at a place.
+        DataError: If the folder for the parts holds parts of another prediction, or can't be written.
+        MissingExtraError: If pyarrow is needed and not installed, or Ray.
+
+    Example:
+        >>> predict_to_file("run", ["photos/"], "photos.parquet")  # doctest: +SKIP
+        Outcome(inputs=37, errors=2)
+    """
+    if on not in PLACES:
+        raise InputError(f"on must be one of {', '.join(PLACES)}, got {on!r}")
+    plan = _Plan(
+        model_path(model).resolve(), tuple(str(place) for place in places), Path.cwd(), Path(out).resolve()
+    )
+    plan.form()  # refuses an ending that is none
+    if on == "ray":
+        start_ray()
+    total = _claim(plan)
+    chunks = range(math.ceil(total / CHUNK))
+    missing = [chunk for chunk in chunks if not plan.part(chunk).exists()]
+    done = total - sum(_size(chunk, total) for chunk in missing)
+    if report:
+        report(done, total)
+    for chunk in _on_ray(plan, missing) if on == "ray" else _here(plan, missing):
+        done += _size(chunk, total)
+        if report:
+            report(done, total)
+    return Outcome(total, _put_together(plan, chunks))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is predicted by what, and where the parts are until they are whole. Plain data: it travels."""
+
+    model: Path
+    places: tuple[str, ...]
+    current_folder: Path  # what the places are relative to: another machine's may be another
+    out: Path
+
+    @property
+    def parts(self) -> Path:
+        """The folder beside the file that is to be."""
+        return self.out.with_name(f"{self.out.name}.parts")
+
+    def part(self, chunk: int) -> Path:
+        """The file of a chunk."""
+        return self.parts / f"{chunk:08d}{self.out.suffix.lower()}"
+
+    def source(self) -> Source:
+        """What is to be predicted."""
+        return open_sources([Place(place, folder=self.current_folder) for place in self.places])
+
+    def form(self) -> _Form:
+        """How the file is written, by its ending."""
+        suffix = self.out.suffix.lower()
+        if suffix not in _FORMS:
+            raise InputError(f"--out must end in {', '.join(_FORMS)}, got {self.out.name}")
+        return _FORMS[suffix]()
+
+
+def _size(chunk: int, total: int) -> int:
+    return min(CHUNK, total - chunk * CHUNK)
+
+
+def _claim(plan: _Plan) -> int:
+    """Make the folder for the parts, or know it again; the number of inputs."""
+    if plan.out.is_dir():
+        raise InputError(f"--out must name a file, {plan.out} is a folder")
+    TrainedModel.load(plan.model)  # said now, not after a while
+    source = plan.source()
+    settings = {
+        "model": Place(str(plan.model)).digest(),
+        "places": list(plan.places),
+        "inputs": source.fingerprint(),
+        "chunk": CHUNK,
+    }
+    path = plan.parts / "settings.json"
+    try:
+        present = json.loads(path.read_text()) if path.exists() else None
+    except ValueError as error:
+        raise DataError(f"{path} is damaged; remove {plan.parts} to start anew") from error
+    if present not in (None, settings):
+        raise DataError(
+            f"{plan.parts} holds parts of another prediction (model or inputs differ); "
+            "remove it to start anew"
+        )
+    _write(path, json.dumps(settings).encode())
+    return len(source)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise DataError(f"{path} can't be written: {error.strerror or error}") from error
+
+
+class _Worker:
+    """Predicts chunks of a plan with a model that is loaded once; here, or as an actor of Ray."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self._plan = plan
+        self._model = TrainedModel.load(plan.model)
+        self._source = plan.source()
+        self._form = plan.form()
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """{"chunk": number}: the part is written, the row is given back."""
+        chunk = int(row["chunk"])
+        start = chunk * CHUNK
+        end = min(start + CHUNK, len(self._source))
+        records = records_of(self._model, self._source.read(range(start, end)))
+        _write(self._plan.part(chunk), self._form.part(records, self._model, is_first=chunk == 0))
+        return row
+
+
+def _here(plan: _Plan, chunks: list[int]) -> Iterator[int]:
+    if chunks:
+        worker = _Worker(plan)
+        for chunk in chunks:
+            worker({"chunk": chunk})
+            yield chunk
+
+
+def _on_ray(plan: _Plan, chunks: list[int]) -> Iterator[int]:
+    if not chunks:
+        return
+    import ray.data
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    todo = ray.data.from_items([{"chunk": chunk} for chunk in chunks], override_num_blocks=len(chunks))
+    cores = int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
+    actors = max(1, min(len(chunks), cores))
+    done = todo.map(_Worker, fn_constructor_args=(plan,), concurrency=(1, actors))  # type: ignore[arg-type]
+    for row in done.iter_rows():
+        yield int(row["chunk"])
+
+
+def _put_together(plan: _Plan, chunks: range) -> int:
+    """All parts in order as one file, moved into place whole; then the parts are gone. The errors in it."""
+    aside = plan.parts / f"whole{plan.out.suffix.lower()}"
+    try:
+        errors = plan.form().join([plan.part(chunk) for chunk in chunks], aside)
+        os.replace(aside, plan.out)
+    except OSError as error:
+        raise DataError(f"{plan.parts} can't be put together: {error}; remove it to start anew") from error
+    shutil.rmtree(plan.parts)
+    return errors
+
+
+class _Form(ABC):
+    """How records are written: each part by itself, and the parts as one file."""
+
+    @abstractmethod
+    def part(self, records: list[Record], model: TrainedModel, is_first: bool) -> bytes:
+        """The content of a part."""
+
+    @abstractmethod
+    def join(self, parts: list[Path], whole: Path) -> int:
+        """Write all parts as one file; the number of records with an error."""
+
+
+class _Lines(_Form):
+    """Text: the parts one after the other."""
+
+    def part(self, records: list[Record], model: TrainedModel, is_first: bool) -> bytes:
+        return self.text(records, is_first).encode()
+
+    @abstractmethod
+    def text(self, records: list[Record], is_first: bool) -> str:
+        """The lines of a part."""
+
+    @abstractmethod
+    def errors_in(self, part: Path) -> int:
+        """The records of a part with an error."""
+
+    def join(self, parts: list[Path], whole: Path) -> int:
+        errors = 0
+        with whole.open("wb") as file:
+            for part in parts:
+                errors += self.errors_in(part)
+                file.write(part.read_bytes())
+        return errors
+
+
+class _JSONLines(_Lines):
+    def text(self, records: list[Record], is_first: bool) -> str:
+        return to_json_lines(records)
+
+    def errors_in(self, part: Path) -> int:
+        with part.open(encoding="utf-8") as lines:
+            return sum(json.loads(line)["error"] is not None for line in lines)
+
+
+class _CSV(_Lines):
+    def text(self, records: list[Record], is_first: bool) -> str:
+        return to_csv(records, header=is_first)
+
+    def errors_in(self, part: Path) -> int:
+        import csv
+
+        with part.open(encoding="utf-8", newline="") as lines:
+            rows = csv.reader(lines)
+            return sum(row[-1] not in ("", "error") for row in rows)
+
+
+class _Parquet(_Form):
+    def __init__(self) -> None:
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError("cluster", "pyarrow") from error
+
+    def part(self, records: list[Record], model: TrainedModel, is_first: bool) -> bytes:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        is_double = next(model.module.parameters()).dtype == torch.float64
+        number = pa.float64() if is_double else pa.float32()
+        columns = {
+            "name": pa.string(),
+            "answer": pa.string(),
+            "label": pa.string(),
+            "best": pa.string(),
+            "accepted": pa.bool_(),
+            "probability": number,
+            "probabilities": pa.list_(number),
+            "belief": pa.list_(number),
+            "uncertainty": number,
+            "entropy": number,
+            "error": pa.string(),
+        }
+        about = {"nescio": json.dumps({"version": __version__, "classes": list(model.classes)})}
+        table = pa.Table.from_pylist(records, schema=pa.schema(list(columns.items()), metadata=about))
+        file = pa.BufferOutputStream()
+        pq.write_table(table, file)
+        return file.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def join(self, parts: list[Path], whole: Path) -> int:
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        errors = 0
+        writer = None
+        try:
+            for part in parts:
+                table = pq.read_table(part)
+                errors += pc.sum(pc.is_valid(table["error"])).as_py() or 0
+                writer = writer or pq.ParquetWriter(whole, table.schema)
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+        return errors
+
+
+_FORMS: dict[str, type[_Form]] = {".parquet": _Parquet, ".csv": _CSV, ".jsonl": _JSONLines}
