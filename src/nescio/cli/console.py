@@ -39,7 +39,7 @@ def epochs_shown(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from nescio.training.runtime import is_first_process
+    from nescio.training._runtime import is_first_process
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

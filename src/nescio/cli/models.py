@@ -90,7 +90,7 @@ def train(
     from nescio.data import split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
-    from nescio.training.runtime import is_first_process, require_device
+    from nescio.training._runtime import is_first_process, require_device
 
     how = TrainingSettings(
         epochs, batch_size, learning_rate, schedule, shift, flip, patience, seed, device, precision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from nescio._files import named, read_tensors, write_atomically, write_tensors
-from nescio.errors import ModelFileError, TrainingError
-from nescio.training.checkpoint import pack_optimizer, unpack_optimizer
-from nescio.training.runtime import is_first_process
+from nescio.errors import ModelFileError, NescioWarning, TrainingError
+from nescio.training._checkpoint import pack_optimizer, unpack_optimizer
+from nescio.training._runtime import is_first_process
 from nescio.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 Metrics = dict[str, float]
 
+_LARGEST_LOSS = 1e300  # in a file, for a loss that is still infinite: JSON knows no infinity
+_EPOCHS = "settings.epochs"
+_SHOWN_DIFFERENCES = 5
+
 
 @dataclass
-class Best:
+class _BestWeights:
     """The weights with the lowest held-out loss so far."""
 
     loss: float = float("inf")
@@ -33,124 +38,210 @@ class Best:
     weights: dict[str, Tensor] | None = None
 
     def offer(self, loss: float, epoch: int, module: nn.Module) -> None:
-        """Keep these weights if they are better."""
         if loss < self.loss:
-            self.loss, self.epoch, self.weights = loss, epoch, copy.deepcopy(module.state_dict())
-
-    def is_enough(self, epochs: int, patience: int | None) -> bool:
-        """Whether nothing got better for longer than the patience."""
-        return patience is not None and self.weights is not None and epochs - self.epoch >= patience
+            self.loss = loss
+            self.epoch = epoch
+            self.weights = copy.deepcopy(module.state_dict())
 
     def restore(self, module: nn.Module) -> None:
-        """Give the module the best weights."""
         if self.weights is not None:
             module.load_state_dict(self.weights)
 
 
 @dataclass
-class State:
+class TrainingState:
     """How far a training is: the metrics of every epoch, and of the member being trained the rest."""
 
     module: nn.Module
     history: list[Metrics] = field(default_factory=list)
     member: int = 0
-    best: Best = field(default_factory=Best)
+    best: _BestWeights = field(default_factory=_BestWeights)
     optimizer: torch.optim.Optimizer | None = None
-    saved: Mapping[str, Tensor] = field(default_factory=dict)  # of the optimiser, until it is there
+    saved_optimizer: Mapping[str, Tensor] = field(default_factory=dict)  # until the optimiser is there
 
     @property
-    def rows(self) -> list[Metrics]:
+    def member_history(self) -> list[Metrics]:
         """The metrics of the member being trained."""
-        return [row for row in self.history if row.get("member", 1) == self.member + 1]
+        return [metrics for metrics in self.history if metrics.get("member", 1) == self.member + 1]
 
     @property
-    def epochs(self) -> int:
-        """That the member has had."""
-        return len(self.rows)
+    def epochs_done(self) -> int:
+        """Epochs that the member being trained has had."""
+        return len(self.member_history)
 
-    def start(self, member: int, optimizer: torch.optim.Optimizer) -> None:
+    def start_member(self, member: int, optimizer: torch.optim.Optimizer) -> None:
         """Go on with this member, or begin it."""
         if member != self.member:
-            self.member, self.best, self.saved = member, Best(), {}
+            self.member = member
+            self.best = _BestWeights()
+            self.saved_optimizer = {}
         self.optimizer = optimizer
-        unpack_optimizer(self.saved, optimizer)
-
-    def add(self, metrics: Metrics, offered: nn.Module | None) -> None:
-        """An epoch's metrics, and the member if the best of it is to be kept."""
-        self.history.append(metrics)
-        if offered is not None:
-            self.best.offer(metrics["held_out_loss"], self.epochs, offered)
+        unpack_optimizer(self.saved_optimizer, optimizer)
 
     def is_done(self, settings: TrainingSettings) -> bool:
-        """Whether the member has had its epochs, or enough of them."""
-        return self.epochs >= settings.epochs or self.best.is_enough(self.epochs, settings.patience)
+        """Whether the member has had its epochs, or nothing got better for longer than the patience."""
+        if self.epochs_done >= settings.epochs:
+            return True
+        if settings.patience is None or self.best.weights is None:
+            return False
+        return self.epochs_done - self.best.epoch >= settings.patience
 
 
 class Run:
-    """A folder: settings.json, metrics.jsonl, checkpoint.safetensors.
+    """The folder of a training: settings.json, metrics.jsonl, checkpoint.safetensors.
 
-    A run whose settings differ from those in its folder is refused: it would go on with something else.
+    A training that is started with the folder of an earlier one goes on from its last whole epoch. Nothing
+    but the number of epochs may have changed, and only to a higher one.
+
+    Args:
+        folder: Is made where it is not there.
+        settings: All that the training depends on, as plain data. Its entry "settings" holds the
+            `TrainingSettings`, with the epochs.
+
+    Raises:
+        TrainingError: If the folder holds another training; the message names what differs.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = Run(folder, {"settings": {"epochs": 3, "seed": 0}})
+        >>> Run(folder, {"settings": {"epochs": 3, "seed": 1}})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        nescio.errors.TrainingError: ... holds another training: seed was 0 and is now 1; ...
     """
 
     def __init__(self, folder: str | Path, settings: dict[str, Any]) -> None:
         self.folder = Path(folder)
+        # As JSON gives them back, so that a tuple is not taken for another setting than its list.
         self._settings = json.loads(json.dumps(settings))
-        self._claim()
+        self._former_epochs: int | None = None
+        if is_first_process():  # which keeps the folder; the others may not even see it
+            self._claim()
 
     @property
     def checkpoint(self) -> Path:
         """Where the state after the last whole epoch is."""
         return self.folder / "checkpoint.safetensors"
 
+    @property
+    def _settings_file(self) -> Path:
+        return self.folder / "settings.json"
+
     def _claim(self) -> None:
-        if not is_first_process():
-            return  # the first of the processes keeps the folder, the others may not even see it
-        path = self.folder / "settings.json"
+        path = self._settings_file
         if not path.exists():
-            write_atomically(path, json.dumps(self._settings, indent=1).encode())
+            self._write_settings()
             return
         try:
             present = json.loads(path.read_text())
         except json.JSONDecodeError as error:
             raise TrainingError(f"{path} is damaged; remove {self.folder} to start anew") from error
-        if present != self._settings:
-            names = [k for k in {**present, **self._settings} if present.get(k) != self._settings.get(k)]
-            raise TrainingError(
-                f"{self.folder} holds another training ({', '.join(sorted(names))} differ); "
-                "use another folder, or remove this one to start anew"
-            )
+        changes = _changes(present, self._settings)
+        if not changes:
+            return
+        if list(changes) == [_EPOCHS] and _is_longer(*changes[_EPOCHS]):
+            self._former_epochs = changes[_EPOCHS][0]
+            return
+        raise TrainingError(
+            f"{self.folder} holds another training: {_in_words(changes)}; "
+            "use another folder, or remove this one to start anew"
+        )
 
-    def resume(self, module: nn.Module, fabric: Fabric) -> State:
-        """Put the state back that the last whole epoch left; the first process reads it for all."""
-        found = read_tensors(self.checkpoint) if fabric.is_global_zero and self.checkpoint.exists() else None
+    def _write_settings(self) -> None:
+        write_atomically(self._settings_file, json.dumps(self._settings, indent=1).encode())
+
+    def resume(self, module: nn.Module, fabric: Fabric) -> TrainingState:
+        """Put the state back that the last whole epoch left; the first process reads it for all.
+
+        Raises:
+            ModelFileError: If the checkpoint is damaged or of another network.
+            TrainingError: If the run is to be lengthened and can't be.
+        """
+        found = None
+        if fabric.is_global_zero and self.checkpoint.exists():
+            found = read_tensors(self.checkpoint)
+            self._lengthen(found.header)
         found = fabric.broadcast(found)
         if found is None:
-            return State(module)
+            return TrainingState(module)
         tensors, header = found
         try:
             module.load_state_dict(named(tensors, "module"))
-            best = Best(**header["best"], weights=named(tensors, "best") or None)
-            return State(module, header["history"], header["member"], best, saved=named(tensors, "optimizer"))
+            best = _BestWeights(**header["best"], weights=named(tensors, "best") or None)
+            return TrainingState(
+                module,
+                header["history"],
+                header["member"],
+                best,
+                saved_optimizer=named(tensors, "optimizer"),
+            )
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             raise ModelFileError(f"{self.checkpoint} does not fit this training: {error}") from error
 
-    def save(self, state: State) -> None:
+    def _lengthen(self, header: Mapping[str, Any]) -> None:
+        """Go on to more epochs than the run was started for, where that is possible."""
+        former = self._former_epochs
+        if former is None:
+            return
+        if header.get("member", 0) > 0:
+            raise TrainingError(
+                f"{self.folder} can't be lengthened from {former} epochs: members of the ensemble are "
+                "finished already; use another folder"
+            )
+        epochs = self._settings["settings"]["epochs"]
+        if self._settings["settings"].get("schedule") == "cosine":
+            warnings.warn(
+                f"{self.folder} is lengthened from {former} to {epochs} epochs: the epochs so far had the "
+                f"learning rates of a cosine over {former}, the rest follow one over {epochs}, so it ends "
+                f"elsewhere than a training of {epochs} epochs from the start",
+                NescioWarning,
+                stacklevel=4,
+            )
+        self._write_settings()
+
+    def save(self, state: TrainingState) -> None:
         """Keep the state of now, and write the metrics for people and programs to follow."""
         assert state.optimizer is not None
-        parts = {
-            "module": state.module.state_dict(),
-            "optimizer": pack_optimizer(state.optimizer),
-            "best": state.best.weights or {},
-        }
-        tensors = {f"{part}.{name}": value for part, held in parts.items() for name, value in held.items()}
-        best = {"loss": _or_null(state.best.loss), "epoch": state.best.epoch}
-        write_tensors(
-            self.checkpoint, tensors, {"history": state.history, "member": state.member, "best": best}
-        )
-        lines = "".join(json.dumps(metrics) + "\n" for metrics in state.history)
-        write_atomically(self.folder / "metrics.jsonl", lines.encode())
+        tensors: dict[str, Tensor] = {}
+        for name, value in state.module.state_dict().items():
+            tensors[f"module.{name}"] = value
+        for name, value in pack_optimizer(state.optimizer).items():
+            tensors[f"optimizer.{name}"] = value
+        for name, value in (state.best.weights or {}).items():
+            tensors[f"best.{name}"] = value
+        best = {"loss": min(state.best.loss, _LARGEST_LOSS), "epoch": state.best.epoch}
+        header = {"history": state.history, "member": state.member, "best": best}
+        write_tensors(self.checkpoint, tensors, header)
+        lines = [json.dumps(metrics) + "\n" for metrics in state.history]
+        write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
 
 
-def _or_null(loss: float) -> float:
-    # JSON knows no infinity; a loss that nothing beats yet is as good.
-    return min(loss, 1e300)
+def _changes(before: object, now: object, name: str = "") -> dict[str, tuple[Any, Any]]:
+    """What differs between two nested tables, by dotted names: the value before and now."""
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return {} if before == now else {name: (before, now)}
+    changes: dict[str, tuple[Any, Any]] = {}
+    for key in [*before, *(key for key in now if key not in before)]:
+        inner = f"{name}.{key}" if name else str(key)
+        changes |= _changes(before.get(key), now.get(key), inner)
+    return changes
+
+
+def _is_longer(before: object, now: object) -> bool:
+    return isinstance(before, int) and isinstance(now, int) and now > before
+
+
+def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    """Each change with its value before and now; data are known by a digest that tells people nothing."""
+    parts = []
+    for name, (before, now) in changes.items():
+        if name.startswith("sha256."):
+            part = name.removeprefix("sha256.").replace("_", "-")
+            parts.append(f"the {part} data has another content")
+        else:
+            parts.append(f"{name.removeprefix('settings.')} was {before} and is now {now}")
+    if len(parts) > _SHOWN_DIFFERENCES:
+        more = len(parts) - _SHOWN_DIFFERENCES
+        parts = [*parts[:_SHOWN_DIFFERENCES], f"and {more} more"]
+    return ", ".join(parts)

@@ -16,10 +16,33 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float64")
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """shift: images are moved by up to so many pixels, flip: mirrored by chance, anew in every epoch.
+    """How to train.
 
-    patience: stop when the held-out loss has not improved for so many epochs, and keep the best; None never.
-    device and precision "auto": the accelerator if there is one, bfloat16 where the hardware does it.
+    Args:
+        epochs: Passes over the training data.
+        batch_size: Samples of a step.
+        learning_rate: Of Adam, at the beginning.
+        schedule: "cosine" lowers the learning rate to zero over all epochs, "constant" keeps it.
+        shift: Images are moved by up to so many pixels, anew in every epoch.
+        flip: Whether images are mirrored at random.
+        patience: Stop after so many epochs without a lower held-out loss, and keep the best weights. None
+            never stops early.
+        seed: Of everything drawn: the order of samples, augmentation, dropout.
+        device: "cpu", "cuda", "mps", or "auto" for the accelerator if there is one.
+        precision: "float32", "bfloat16", "float64", or "auto" for bfloat16 where the hardware is faster with
+            it.
+
+    Raises:
+        InputError: If a setting has a value that can't be.
+
+    Example:
+        >>> settings = TrainingSettings(epochs=30, patience=5)
+        >>> settings.to_dict()["batch_size"]
+        256
+        >>> TrainingSettings(epochs=0)
+        Traceback (most recent call last):
+        ...
+        nescio.errors.InputError: epochs must be a whole number from 1 on, got 0
     """
 
     epochs: int = 15
@@ -37,18 +60,20 @@ class TrainingSettings:
         require_whole("epochs", self.epochs)
         require_whole("batch_size", self.batch_size)
         require_whole("shift", self.shift, least=0)
-        require_whole("seed", self.seed, least=0)
-        if self.seed > LARGEST_SEED:
-            raise InputError(f"seed must be at most {LARGEST_SEED}, got {self.seed}")
+        require_whole("seed", self.seed, least=0, most=LARGEST_SEED)
         if self.patience is not None:
             require_whole("patience", self.patience)
         require_number("learning_rate", self.learning_rate)
         if not self.learning_rate:
             raise InputError("learning_rate must be a positive number, got 0")
-        for name, known in (("schedule", SCHEDULES), ("precision", PRECISIONS)):
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        _require_one_of("schedule", self.schedule, SCHEDULES)
+        _require_one_of("precision", self.precision, PRECISIONS)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """The settings as plain data, by name."""
         return dataclasses.asdict(self)
+
+
+def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")

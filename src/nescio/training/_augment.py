@@ -19,25 +19,28 @@ class Moves(NamedTuple):
     right: Tensor
     mirrored: Tensor
 
-    def of(self, index: Tensor) -> Moves:
-        """Those of the images at these positions."""
+    def take(self, index: Tensor) -> Moves:
         return Moves(self.down[index], self.right[index], self.mirrored[index])
 
 
 def draw_moves(count: int, shift: int, flip: bool, generator: torch.Generator) -> Moves:
-    """Moves for so many images; flip: half of them are mirrored."""
+    """Moves for so many images; with `flip`, half of them are mirrored."""
     down, right = torch.randint(-shift, shift + 1, (2, count), generator=generator)
-    mirrored = torch.rand(count, generator=generator) < (0.5 if flip else 0.0)
+    mirrored_share = 0.5 if flip else 0.0
+    # Drawn even where nothing is mirrored, so that flip changes no other draw.
+    mirrored = torch.rand(count, generator=generator) < mirrored_share
     return Moves(down, right, mirrored)
 
 
-def moved(images: Tensor, moves: Moves) -> Tensor:
+def apply_moves(images: Tensor, moves: Moves) -> Tensor:
     """Images (N, C, H, W) moved with an empty border, then mirrored."""
     count, _, height, width = images.shape
-    border = int(torch.cat([moves.down, moves.right]).abs().max()) if count else 0
+    border = 0
+    if count:
+        border = int(torch.cat([moves.down, moves.right]).abs().max())
     if border:
         rows = (border - moves.down).view(-1, 1) + torch.arange(height)  # (N, H) of the padded image
-        columns = (border - moves.right).view(-1, 1) + torch.arange(width)
+        columns = (border - moves.right).view(-1, 1) + torch.arange(width)  # (N, W)
         padded = pad(images, (border,) * 4)
         sample = torch.arange(count).view(-1, 1, 1)
         images = padded.movedim(1, -1)[sample, rows.unsqueeze(2), columns.unsqueeze(1)].movedim(-1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nescio._files import write_atomically
 from nescio.data._store import cache_dir
 from nescio.errors import InputError
 
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
-
-
-FASTER, SLOWER, BROKEN = "faster", "slower", "broken"
+# What bfloat16 on this CPU is worth.
+FASTER = "faster"
+SLOWER = "slower"
+BROKEN = "broken"
 # Run in a process of its own. The shapes are large enough that the fastest instructions are chosen.
 BFLOAT16_TRIAL = """
 import time
@@ -68,25 +71,27 @@ def bfloat16_on_cpu() -> str:
             return str(kept["answer"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # nothing is kept, or nothing that can be read: try
-    trial = subprocess.run(
-        [sys.executable, "-c", BFLOAT16_TRIAL], capture_output=True, text=True, check=False
-    )
-    answer = trial.stdout.strip() if trial.returncode == 0 else BROKEN
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"conditions": conditions, "answer": answer}))
-    except OSError:
-        pass  # it is tried again next time
+    answer = _try_bfloat16()
+    with contextlib.suppress(OSError):  # where it can't be kept it is tried again next time
+        write_atomically(path, json.dumps({"conditions": conditions, "answer": answer}).encode())
     return answer
 
 
+def _try_bfloat16() -> str:
+    command = [sys.executable, "-c", BFLOAT16_TRIAL]
+    trial = subprocess.run(command, capture_output=True, text=True, check=False)
+    if trial.returncode != 0:
+        return BROKEN
+    return trial.stdout.strip()
+
+
 def is_first_process() -> bool:
-    """Of those that torchrun started, one speaks and writes for all."""
+    """Whether this process speaks and writes for all that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def require_device(device: str) -> None:
-    """A device that is known, and is here."""
+    """Refuse a device that is not known, or not here."""
     if device not in DEVICES:
         raise InputError(f"device must be one of {', '.join(DEVICES)}, got {device!r}")
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
@@ -95,22 +100,25 @@ def require_device(device: str) -> None:
 
 
 def make_fabric(device: str, precision: str) -> Fabric:
-    """For one process, or for each of those that torchrun started."""
+    """Lightning Fabric for one process, or for each of those that torchrun started."""
     from lightning_fabric import Fabric
 
     require_device(device)
-    accelerator = _accelerator() if device == "auto" else device
+    accelerator = device
+    if device == "auto":
+        accelerator = _best_accelerator()
     if precision == "auto":
         precision = "bfloat16" if native_bfloat16(accelerator) else "float32"
     elif precision == "bfloat16" and accelerator == "cpu":
         require_working_bfloat16()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    strategy = "ddp" if processes > 1 else "auto"
     fabric = Fabric(
         accelerator=accelerator,
-        devices=local,
-        num_nodes=processes // local,
-        strategy="ddp" if processes > 1 else "auto",
+        devices=processes_here,
+        num_nodes=processes // processes_here,
+        strategy=strategy,
         precision=FABRIC_PRECISION[precision],
     )
     fabric.launch()
@@ -126,7 +134,9 @@ def require_working_bfloat16() -> None:
         )
 
 
-def _accelerator() -> str:
+def _best_accelerator() -> str:
     if torch.cuda.is_available():
         return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    if torch.backends.mps.is_available():
+        return "mps"
+    return "cpu"

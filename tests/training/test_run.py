@@ -1,0 +1,181 @@
+"""The folder of a run: a training that was stopped ends as if nothing had been, or says why it can't."""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from tests.training.small import LENET, blobs, squares, trained, weights
+
+import nescio as ev
+from nescio.data.preprocess import Preprocess
+from nescio.encoders import MLPSpec
+from nescio.errors import TrainingError
+from nescio.methods import EDL, Ensemble
+from nescio.training import Run, Samples, TrainingSettings, fit
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("images", [False, True])
+def test_a_run_goes_on_where_it_stopped(tmp_path, images, precision):
+    samples, spec = (squares(100), LENET) if images else (blobs(), MLPSpec(5, 3, hidden=(16,), dropout=0.2))
+    if precision == "float64":
+        samples = Samples(samples.inputs.double(), samples.labels)
+    held_out = samples.take(torch.arange(50))
+    whole, expected = trained(samples=samples, spec=spec, held_out=held_out, precision=precision)
+    chosen = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2, precision=precision)
+
+    class StopError(Exception):
+        pass
+
+    def stop_at_two(metrics):
+        if metrics["epoch"] == 2:
+            raise StopError
+
+    def go(report, seed):
+        torch.manual_seed(seed)
+        module = EDL().build(spec)
+        preprocess, run = Preprocess.fit(samples.inputs), Run(tmp_path, {"any": 1})
+        return module, fit(
+            EDL(), module, preprocess, samples, chosen, held_out=held_out, run=run, report=report
+        )
+
+    with pytest.raises(StopError):
+        go(stop_at_two, seed=0)
+    other, history = go(None, seed=123)
+    assert torch.equal(weights(other), weights(whole))
+    assert [m["loss"] for m in history] == [m["loss"] for m in expected]
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines == history
+
+
+def test_another_training_in_the_folder_is_refused(tmp_path):
+    Run(tmp_path, {"epochs": 3, "seed": 0})
+    expected = r"holds another training: seed was 0 and is now 4; use another folder"
+    with pytest.raises(TrainingError, match=expected):
+        Run(tmp_path, {"epochs": 3, "seed": 4})
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(TrainingError, match="is damaged; remove"):
+        Run(tmp_path, {"epochs": 3, "seed": 0})
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    trained(run=Run(tmp_path, {}), epochs=1)
+    with pytest.raises(ev.NescioError, match="does not fit this training"):
+        trained(run=Run(tmp_path, {}), spec=MLPSpec(5, 3, hidden=(7,)))
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(ev.NescioError, match="damaged or no safetensors file"):
+        trained(run=Run(tmp_path, {}))
+
+
+KILLED = """
+import hashlib, sys, torch
+from tests.training.small import blobs, weights
+from nescio.methods import Ensemble
+from nescio.encoders import MLPSpec
+from nescio.data.preprocess import Preprocess
+from nescio.training import Run, TrainingSettings, fit
+torch.set_num_threads(1)
+torch.manual_seed(0)
+method = Ensemble(2)
+module = method.build(MLPSpec(5, 3, hidden=(64,), dropout=0.2))
+samples = blobs(1500)
+settings = TrainingSettings(epochs=6, batch_size=16)
+fit(method, module, Preprocess.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
+print(hashlib.sha256(weights(module).numpy().tobytes()).hexdigest())
+"""
+
+
+def epochs_done(folder):
+    metrics = folder / "metrics.jsonl"
+    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
+
+
+def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
+    def start(folder):
+        return subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+
+    with start(tmp_path / "whole") as process:
+        expected = process.stdout.read()
+    assert len(expected) == 64 + 1
+    killed = tmp_path / "killed"
+    delays = random.Random(1)
+    for least in (1, 4, 8):  # the last in the middle of the second member
+        with start(killed) as process:
+            while epochs_done(killed) < least:
+                assert process.poll() is None
+                time.sleep(0.005)
+            time.sleep(delays.uniform(0, 0.15))
+            process.send_signal(signal.SIGKILL)
+        assert least <= epochs_done(killed) < 12
+    with start(killed) as process:
+        assert process.stdout.read() == expected
+
+
+BEFORE = {
+    "method": {"name": "edl", "risk": "squared_error"},
+    "settings": {"epochs": 4, "learning_rate": 0.1, "hidden": [3]},
+    "data": {"name": "digits"},
+    "sha256": {"train": "aa", "held_out": "bb"},
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"settings": {"epochs": 3, "learning_rate": 0.1, "hidden": [3]}}, "epochs was 4 and is now 3"),
+        (
+            {"settings": {"epochs": 5, "learning_rate": 0.2, "hidden": (3,)}},
+            "epochs was 4 and is now 5, learning_rate was 0.1 and is now 0.2",
+        ),
+        ({"method": {"name": "softmax"}}, "method.name was edl and is now softmax"),
+        ({"data": {"name": "digits", "samples": 9}}, "data.samples was None and is now 9"),
+        ({"sha256": {"train": "cc", "held_out": "bb"}}, "the train data has another content"),
+        ({"sha256": {"train": "aa", "held_out": None}}, "the held-out data has another content"),
+        ({"method": "m", "data": "d", "sha256": 1, "settings": 2, "x": 3, "y": 4}, "and 1 more"),
+    ],
+)
+def test_what_differs_is_named(tmp_path, now, said):
+    Run(tmp_path, BEFORE)
+    with pytest.raises(TrainingError, match=re.escape(said)):
+        Run(tmp_path, BEFORE | now)
+    Run(tmp_path, BEFORE)
+
+
+def described(**settings):
+    return {"method": {"name": "edl"}, "settings": settings}
+
+
+def test_a_lengthened_run_ends_where_the_longer_one_does(tmp_path):
+    whole, expected = trained(epochs=5, schedule="constant")
+    for epochs in (2, 5):
+        run = Run(tmp_path, described(epochs=epochs, schedule="constant"))
+        module, history = trained(run=run, epochs=epochs, schedule="constant")
+    assert torch.equal(weights(module), weights(whole))
+    assert [metrics["loss"] for metrics in history] == [metrics["loss"] for metrics in expected]
+    with pytest.raises(TrainingError, match="epochs was 5 and is now 4"):
+        Run(tmp_path, described(epochs=4, schedule="constant"))
+
+
+def test_a_lengthened_cosine_is_told(tmp_path):
+    trained(run=Run(tmp_path, described(epochs=2, schedule="cosine")), epochs=2)
+    lengthened = r"lengthened from 2 to 4 epochs: .*cosine over 2, the rest follow one over 4"
+    with pytest.warns(ev.NescioWarning, match=lengthened):
+        _, history = trained(run=Run(tmp_path, described(epochs=4, schedule="cosine")), epochs=4)
+    assert [metrics["epoch"] for metrics in history] == [1, 2, 3, 4]
+
+
+def test_members_that_are_finished_are_not_lengthened(tmp_path):
+    method = Ensemble(2)
+    trained(method, run=Run(tmp_path, described(epochs=1)), epochs=1)
+    with pytest.raises(TrainingError, match="can't be lengthened from 1 epochs: members"):
+        trained(method, run=Run(tmp_path, described(epochs=2)), epochs=2)
+    _, history = trained(method, run=Run(tmp_path, described(epochs=1)), epochs=1)
+    assert len(history) == 2

@@ -1,0 +1,62 @@
+import pytest
+import torch
+from tests.training.small import trained
+
+import nescio as ev
+from nescio.training import _runtime
+from nescio.training._runtime import make_fabric, native_bfloat16, require_device
+
+
+def test_bfloat16_is_chosen_where_the_hardware_has_it(monkeypatch):
+    monkeypatch.setattr(_runtime, "bfloat16_on_cpu", lambda: _runtime.FASTER)
+    probes = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    for probe in probes:
+        monkeypatch.setattr(torch.cpu, probe, bool, raising=False)
+    assert not native_bfloat16("cpu")
+    assert make_fabric("cpu", "auto")._precision.precision == "32-true"
+    monkeypatch.setattr(torch.cpu, probes[1], lambda: True, raising=False)
+    assert native_bfloat16("cpu")
+    assert make_fabric("cpu", "auto")._precision.precision == "bf16-mixed"
+    assert make_fabric("cpu", "float32")._precision.precision == "32-true"
+    assert not native_bfloat16("mps")
+
+
+@pytest.mark.parametrize("answer", [_runtime.SLOWER, _runtime.BROKEN])
+def test_bfloat16_is_not_chosen_where_it_does_not_pay(monkeypatch, answer):
+    monkeypatch.setattr(_runtime, "cpu_announces_bfloat16", lambda: True)
+    monkeypatch.setattr(_runtime, "bfloat16_on_cpu", lambda: answer)
+    assert make_fabric("cpu", "auto")._precision.precision == "32-true"
+
+
+def test_bfloat16_that_would_end_the_process_is_refused(monkeypatch):
+    monkeypatch.setattr(_runtime, "cpu_announces_bfloat16", lambda: True)
+    monkeypatch.setattr(_runtime, "bfloat16_on_cpu", lambda: _runtime.BROKEN)
+    with pytest.raises(ev.InputError, match="do not work; use float32"):
+        make_fabric("cpu", "bfloat16")
+
+
+def test_bfloat16_is_tried_in_another_process_and_the_answer_kept(monkeypatch, empty_cache):
+    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    _runtime.bfloat16_on_cpu.cache_clear()
+    assert _runtime.bfloat16_on_cpu() == _runtime.BROKEN
+    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "print('faster')")
+    _runtime.bfloat16_on_cpu.cache_clear()
+    assert _runtime.bfloat16_on_cpu() == _runtime.BROKEN
+    (empty_cache / "bfloat16.json").write_text("not JSON")
+    _runtime.bfloat16_on_cpu.cache_clear()
+    assert _runtime.bfloat16_on_cpu() == _runtime.FASTER
+    _runtime.bfloat16_on_cpu.cache_clear()
+
+
+def test_devices(monkeypatch):
+    require_device("auto")
+    require_device("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ev.InputError, match="there is no cuda device here; use auto or cpu"):
+        require_device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    require_device("cuda")
+    with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
+        require_device("gpu0")
+    with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
+        trained(device="gpu0")
