@@ -17,8 +17,8 @@ def test_an_optimizer_goes_on_as_if_nothing_had_been():
     restored = optimizer_of(again)
     packed = pack_optimizer(optimizer)
     assert sorted(packed) == ["0.exp_avg", "0.exp_avg_sq", "0.step"]
-    contiguous = {name: value.contiguous() for name, value in packed.items()}  # as a file has them
-    unpack_optimizer(contiguous, restored)
+    read = {name: value.clone(memory_format=torch.contiguous_format) for name, value in packed.items()}
+    unpack_optimizer(read, restored)
     again.grad = weight.grad.clone(memory_format=torch.preserve_format)
     for each in (optimizer, restored):
         each.step()
