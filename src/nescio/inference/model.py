@@ -62,33 +62,30 @@ class TrainedModel:
         an encoder, or a module of your own.
         run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
         """
-        if method is None:
-            method = EDL()
-        elif isinstance(method, str):
-            method = make_method(method)
         settings = settings or TrainingSettings()
         require_classes(data)
-        module, spec = _new_module(method, network, data, settings.seed)
-        columns = data.columns if isinstance(data, Table) else None
-        preprocess = Preprocess.fit(data.inputs, columns=columns)
         if isinstance(data, Table) and (settings.shift or settings.flip):
             raise InputError("shift and flip are for images, not for rows of numbers")
-        require_network(module, spec, as_input(data.inputs[:1], preprocess), len(data.classes))
+        columns = data.columns if isinstance(data, Table) else None
+        model = untrained_model(
+            data.inputs, data.classes, method, network, seed=settings.seed, columns=columns
+        )
+        method = model.method
         if held_out is not None and held_out.inputs.shape[1:] != data.inputs.shape[1:]:
             expected = tuple(data.inputs.shape[1:])
             found = tuple(held_out.inputs.shape[1:])
             raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
         description = {
             "method": method_to_dict(method),
-            "network": repr(module) if spec is None else spec_to_dict(spec),
+            "network": repr(model.module) if model.network is None else spec_to_dict(model.network),
             "settings": settings.to_dict(),
             "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
             "sha256": {"train": digest_of(data), "held_out": held_out and digest_of(held_out)},
         }
         history = fit(
             method,
-            module,
-            preprocess,
+            model.module,
+            model.preprocess,
             samples_of(data, data.classes),
             settings,
             held_out=None if held_out is None else samples_of(held_out, data.classes),
@@ -98,7 +95,7 @@ class TrainedModel:
         training = {**description, "last": history[-1], "history": history}
         if settings.patience is not None and method.trainings == 1:
             training["best"] = min(history, key=lambda metrics: metrics["held_out_loss"])
-        return cls(module, method, data.classes, preprocess, spec, None, training)
+        return replace(model, training=training)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -191,19 +188,45 @@ class TrainedModel:
         return ", ".join(str(size) for size in self.input_shape)
 
 
-def _new_module(
-    method: Method, network: EncoderSpec | str | nn.Module | None, data: Dataset | Table, seed: int
-) -> tuple[nn.Module, EncoderSpec | None]:
-    """A network for the method, and the spec that it was built from; None for the user's own module."""
+def untrained_model(
+    inputs: Tensor,
+    classes: Sequence[str],
+    method: Method | str | None = None,
+    network: EncoderSpec | str | nn.Module | None = None,
+    *,
+    seed: int = 0,
+    weights: Tensor | None = None,
+    columns: tuple[str, ...] | None = None,
+) -> TrainedModel:
+    """A model for such inputs that is still to be trained: the one place where networks are built for data.
+
+    inputs: raw (N, ...), from which the preprocessing is taken, weighted by (N,). method, network: as
+    `TrainedModel.train`. seed: of the first weights.
+    """
+    if method is None:
+        method = EDL()
+    elif isinstance(method, str):
+        method = make_method(method)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        if isinstance(network, nn.Module):
-            return method.check_module(network), None
-        spec = network
-        if not isinstance(spec, EncoderSpec):
-            input_shape = tuple(data.inputs.shape[1:])
-            spec = method.default_encoder(make_encoder(spec, input_shape, len(data.classes)))
-        return method.build(spec), spec
+        module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
+    preprocess = Preprocess.fit(inputs, weights, columns=columns)
+    require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
+    return TrainedModel(module, method, tuple(classes), preprocess, spec)
+
+
+def _new_module(
+    method: Method,
+    network: EncoderSpec | str | nn.Module | None,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+) -> tuple[nn.Module, EncoderSpec | None]:
+    """A network for the method, and the spec that it was built from; None for the user's own module."""
+    if isinstance(network, nn.Module):
+        return method.check_module(network), None
+    if network is None or isinstance(network, str):
+        network = method.default_encoder(make_encoder(network, input_shape, num_classes))
+    return method.build(network), network
 
 
 def require_classes(data: Dataset | Table) -> None:
