@@ -16,6 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import nescio as ev
 from nescio.data import load
 from nescio.encoders import MLPSpec
+from nescio.integrations.sklearn import predict_opinion
+from nescio.methods import METHODS, make_method
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -114,6 +116,77 @@ def test_pipeline_grid_search_clone_and_pickle(iris):
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     np.testing.assert_array_equal(again.predict_proba(X_test), search.predict_proba(X_test))
     assert clone(pipeline[-1]).get_params() == pipeline[-1].get_params()
+
+
+def test_a_pipeline_and_a_search_reach_opinions(iris):
+    X, X_test, y, _ = iris
+    pipeline = make_pipeline(StandardScaler(), ev.EvidentialClassifier(epochs=20, random_state=0)).fit(X, y)
+    opinion = predict_opinion(pipeline, X_test)
+    assert isinstance(opinion, ev.Opinion)
+    np.testing.assert_array_equal(opinion.probabilities.numpy(), pipeline.predict_proba(X_test))
+    search = GridSearchCV(pipeline, {"evidentialclassifier__evidence": ["exp"]}, cv=2).fit(X, y)
+    found = predict_opinion(search, X_test).probabilities.numpy()
+    np.testing.assert_array_equal(found, search.predict_proba(X_test))
+    with pytest.raises(ev.InputError, match=r"a Pipeline or search with one at its end, got StandardScaler"):
+        predict_opinion(make_pipeline(StandardScaler()).fit(X), X)
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method(iris, method):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(method=method, epochs=2, random_state=0).fit(X, y)
+    assert classifier.model_.method == make_method(method)
+    np.testing.assert_allclose(classifier.predict_proba(X).sum(1), 1, atol=1e-6)
+    assert set(classifier.predict(X, reject=True)) <= {None, *classifier.classes_}
+    if method == "edl":
+        assert classifier.predict_opinion(X).uncertainty.shape == (len(X),)
+    else:
+        with pytest.raises(ev.InputError, match=f"{method} has no opinions, only probabilities"):
+            classifier.predict_opinion(X)
+
+
+def test_a_method_with_its_settings(iris):
+    X, _, y, _ = iris
+    method = ev.EDL(evidence="softplus")
+    given = ev.EvidentialClassifier(method=method, epochs=2, random_state=0).fit(X, y)
+    by_name = ev.EvidentialClassifier(evidence="softplus", epochs=2, random_state=0).fit(X, y)
+    assert given.model_.method == by_name.model_.method == method
+    np.testing.assert_array_equal(given.predict_proba(X), by_name.predict_proba(X))
+    assert clone(given).get_params()["method"] == method
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"method": "magic"}, "method must be one of .*edl.*, got 'magic'"),
+        ({"method": "softmax", "risk": "type2"}, "softmax.*risk"),
+        ({"method": ev.EDL(), "evidence": "relu"}, "give evidence to it, not beside it"),
+        ({"network": "lenet"}, "the encoder lenet takes images, got rows"),
+        ({"network": "magic"}, "encoder must be one of .*mlp.*, got 'magic'"),
+    ],
+)
+def test_names_that_do_not_fit(iris, settings, reason):
+    X, _, y, _ = iris
+    with pytest.raises(ev.InputError, match=reason):
+        ev.EvidentialClassifier(epochs=1, **settings).fit(X, y)
+
+
+def test_a_network_by_its_name(iris):
+    X, _, y, _ = iris
+    assert ev.EvidentialClassifier("mlp", epochs=1).fit(X, y).model_.network == MLPSpec(4, 3)
+
+
+def test_members_are_not_trained_in_parts(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(method="ensemble", random_state=0)
+    with pytest.raises(ev.InputError, match="partial_fit trains one network, and ensemble has 5; use fit"):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+
+
+def test_the_columns_of_a_frame_are_kept_in_the_model(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(epochs=1).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    assert classifier.model_.preprocess.columns == ("a", "b", "c", "d")
 
 
 @pytest.fixture(scope="module")

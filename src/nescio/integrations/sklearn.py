@@ -1,4 +1,4 @@
-"""EvidentialClassifier: the whole thing with scikit-learn's habits."""
+"""EvidentialClassifier: networks that know their doubt, with scikit-learn's habits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,32 +20,57 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor, nn
 
-from nescio.data.preprocess import Preprocess
-from nescio.encoders import EncoderSpec, make_encoder
+from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
-from nescio.inference.model import TrainedModel, require_network
-from nescio.methods import EDL
+from nescio.inference.model import TrainedModel, untrained_model
+from nescio.methods import Method, make_method
+from nescio.opinions.categorical import Prediction
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
-from nescio.training import Samples, TrainingSettings, as_input, fit
+from nescio.training import Samples, TrainingSettings, fit
 from nescio.training.loop import Loop, generators_kept
 
-WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
-USUAL_BATCH = 128
-IMAGE_CHANNELS = (1, 3, 4)
+_WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
+_USUAL_BATCH = 128
+_IMAGE_CHANNELS = (1, 3, 4)
 
 
 class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A neural classifier that says how much it does not know.
 
-    X of shape (n, features) gets a multi-layer perceptron on standardised inputs, images (n, H, W),
-    (n, H, W, C) or (n, C, H, W) the paper's LeNet; or the network given: a spec of `nescio.encoders`, or any
-    torch module from (n, ...) to logits (n, classes), of which each fit trains a copy.
+    X is an array, a tensor or a frame of shape (n, features), or images (n, H, W), (n, H, W, C) or
+    (n, C, H, W).
 
-    risk, evidence, divergence_weight: as `EvidentialLoss`; None for the weight is the library's rule.
-    batch_size None: all samples up to 512, else 128. class_weight: None, "balanced" or a dict, as usual.
+    Args:
+        network: The name of an encoder as `nescio train --network` takes it ("mlp", "lenet"), a spec of
+            `nescio.encoders`, or any torch module from (n, ...) to logits (n, classes), of which each fit
+            trains a copy. None takes what fits X.
+        method: The name of a method as `nescio methods` lists them, or a method with its settings. Only an
+            evidential one has opinions; the others have probabilities.
+        risk: As `EvidentialLoss`; None leaves it to the method, as for the next two.
+        evidence: As `EvidentialLoss`.
+        divergence_weight: As `EvidentialLoss`.
+        epochs: Passes over the samples.
+        batch_size: Samples of a step; None takes all samples up to 512, else 128.
+        learning_rate: At the beginning; it falls to zero like a cosine.
+        class_weight: None, "balanced" or a dict from class to weight.
+        random_state: None, a seed or a numpy RandomState.
 
-    Fitted: classes_, n_features_in_, model_ (a TrainedModel, to save or export), history_, n_iter_.
+    Attributes:
+        classes_: The labels, sorted, (classes,).
+        model_: The TrainedModel, to save or to export.
+        history_: The metrics of every epoch.
+        n_iter_: The number of epochs.
+        n_features_in_: Of X.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> classifier = EvidentialClassifier(epochs=50, random_state=0).fit(X, y)
+        >>> bool(classifier.score(X, y) > 0.9)
+        True
+        >>> classifier.predict_opinion(X).uncertainty.shape
+        torch.Size([150])
     """
 
     classes_: np.ndarray
@@ -55,10 +81,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def __init__(
         self,
-        network: nn.Module | EncoderSpec | None = None,
+        network: nn.Module | EncoderSpec | str | None = None,
         *,
-        risk: str = "squared_error",
-        evidence: str = "exp",
+        method: Method | str = "edl",
+        risk: str | None = None,
+        evidence: str | None = None,
         divergence_weight: float | None = None,
         epochs: int = 100,
         batch_size: int | None = None,
@@ -67,6 +94,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         random_state: Any = None,
     ) -> None:
         self.network = network
+        self.method = method
         self.risk = risk
         self.evidence = evidence
         self.divergence_weight = divergence_weight
@@ -77,15 +105,26 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> EvidentialClassifier:
-        """Train on X (n, ...) and labels y (n,) of any kind."""
+        """Train on samples.
+
+        Args:
+            X: Inputs (n, ...).
+            y: Labels (n,) of any kind.
+            sample_weight: How much each sample counts (n,).
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            InputError: If the samples, the network or a setting do not fit.
+        """
         inputs, labels = self._validated_pair(X, y)
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        weights = self._weights(inputs, labels, sample_weight)
+        weights = self._weights(labels, sample_weight)
         self._start(inputs, weights)
         train = Samples(inputs, torch.from_numpy(codes), weights)
-        self.history_ = fit(
-            self.model_.method, self.model_.module, self.model_.preprocess, train, self._settings(len(codes))
-        )
+        settings = self._settings(len(codes))
+        self.history_ = fit(self.model_.method, self.model_.module, self.model_.preprocess, train, settings)
         self.model_.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         self.n_iter_ = len(self.history_)
         return self
@@ -93,26 +132,46 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> EvidentialClassifier:
-        """One more pass, over these samples; all classes must be named at the first call, unless fitted."""
-        first = not hasattr(self, "model_")
-        if first and classes is None:
+        """Train one more pass, over these samples.
+
+        Args:
+            X: Inputs (n, ...).
+            y: Labels (n,).
+            classes: All labels that will ever come; needed at the first call, unless it is fitted.
+            sample_weight: How much each sample counts (n,).
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            InputError: If the classes are not named, or others than before, or the method trains several
+                networks.
+        """
+        is_first = not hasattr(self, "model_")
+        if is_first and classes is None:
             raise InputError(
                 "classes must be given at the first call of partial_fit: all that will ever come"
             )
         if self.class_weight == "balanced":
             raise InputError("class_weight 'balanced' needs all samples at once; give a dict to partial_fit")
-        inputs, labels = self._validated_pair(X, y, reset=first)
-        named = self.classes_ if classes is None else np.unique(column_or_1d(classes))
-        if not first and not np.array_equal(named, self.classes_):
+        inputs, labels = self._validated_pair(X, y, reset=is_first)
+        known = self.classes_ if classes is None else np.unique(column_or_1d(classes))
+        if not is_first and not np.array_equal(known, self.classes_):
             raise InputError(f"classes must be those of the first call, {list(self.classes_)}, or None")
-        if not np.isin(labels, named).all():
-            raise InputError(f"y must hold classes known from the first call, {list(named)}")
-        weights = self._weights(inputs, labels, sample_weight)
-        if first:
-            self.classes_ = named
+        if not np.isin(labels, known).all():
+            raise InputError(f"y must hold classes known from the first call, {list(known)}")
+        weights = self._weights(labels, sample_weight)
+        if is_first:
+            self.classes_ = known
             self._start(inputs, weights)
-            self.n_iter_, self.history_ = 0, []
-        self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(named, labels)), weights))
+            self.n_iter_ = 0
+            self.history_ = []
+        if self.model_.method.trainings > 1:
+            raise InputError(
+                f"partial_fit trains one network, and {self.model_.method.name} has "
+                f"{self.model_.method.trainings}; use fit"
+            )
+        self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(known, labels)), weights))
         return self
 
     def _one_epoch(self, train: Samples) -> None:
@@ -128,32 +187,72 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.n_iter_ += 1
 
     def predict_opinion(self, X: Any) -> Opinion:
-        """Belief for every class and uncertainty, in the order of classes_."""
-        check_is_fitted(self, "model_")
-        opinion = self.model_.predict(self._validated(X))
-        assert isinstance(opinion, Opinion)
-        return opinion.to("cpu")
+        """Belief for every class, and uncertainty.
+
+        Args:
+            X: Inputs (n, ...).
+
+        Returns:
+            Opinions (n, classes), on the CPU, in the order of classes_.
+
+        Raises:
+            InputError: If the method has probabilities only.
+        """
+        prediction = self._prediction(X)
+        if not isinstance(prediction, Opinion):
+            raise InputError(
+                f"{self.model_.method.name} has no opinions, only probabilities: use predict_proba, "
+                "or an evidential method such as edl"
+            )
+        return prediction.to("cpu")
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, classes), in the order of classes_."""
-        probabilities: np.ndarray = self.predict_opinion(X).probabilities.numpy()
+        """The probability of every class.
+
+        Args:
+            X: Inputs (n, ...).
+
+        Returns:
+            Probabilities (n, classes), in the order of classes_.
+        """
+        probabilities: np.ndarray = self._prediction(X).probabilities.cpu().numpy()
         return probabilities
 
     def predict(self, X: Any, reject: bool = False) -> np.ndarray:
-        """The most probable label for each row; with `reject`, None for what it does not know.
+        """The most probable label of each input.
 
-        What that is, the model's abstention rule says; without one, an uncertainty of a half or more.
+        Args:
+            X: Inputs (n, ...).
+            reject: Whether to give None for what it does not know: by the abstention rule of the model, or,
+                without one, where the uncertainty is a half or more.
+
+        Returns:
+            Labels (n,).
         """
-        opinion = self.predict_opinion(X)
-        labels: np.ndarray = self.classes_[opinion.labels.numpy()]
+        prediction = self._prediction(X)
+        labels: np.ndarray = self.classes_[prediction.labels.cpu().numpy()]
         if not reject:
             return labels
         marked = labels.astype(object)
-        marked[~self.model_.accepts(opinion).numpy()] = None
+        accepted = self.model_.accepts(prediction).cpu().numpy()
+        marked[~accepted] = None
         return marked
 
     def set_abstention(self, X: Any, y: Any, target_error: float, confidence: float = 0.95) -> AbstentionRule:
-        """From held-out samples, the rule that `predict(X, reject=True)` follows; it is kept in model_."""
+        """Take the rule that `predict(X, reject=True)` follows from held-out samples; it is kept in model_.
+
+        Args:
+            X: Inputs (n, ...) that were not trained on.
+            y: Their labels (n,).
+            target_error: The share of errors that is allowed among what is answered.
+            confidence: How sure that promise is to be.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InputError: If y holds a label that was never seen.
+        """
         check_is_fitted(self, "model_")
         inputs, labels = self._validated_pair(X, y, reset=False)
         if not np.isin(labels, self.classes_).all():
@@ -162,6 +261,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rule = AbstentionRule.for_error(self.model_.predict(inputs), codes, target_error, confidence)
         self.model_ = self.model_.with_rule(rule)
         return rule
+
+    def _prediction(self, X: Any) -> Prediction:
+        check_is_fitted(self, "model_")
+        return self.model_.predict(self._validated(X))
 
     def _validated(self, X: Any) -> Tensor:
         """Inputs of the kind that it was fitted on, as a tensor."""
@@ -176,7 +279,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_classification_targets(y)
         return _as_inputs(X), y
 
-    def _weights(self, inputs: Tensor, labels: np.ndarray, sample_weight: Any) -> Tensor | None:
+    def _weights(self, labels: np.ndarray, sample_weight: Any) -> Tensor | None:
         if sample_weight is None and self.class_weight is None:
             return None
         weights = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
@@ -190,49 +293,111 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """A new network for what the first samples are like."""
         if len(self.classes_) < 2:
             raise InputError(f"y must hold two or more classes, got one class: {self.classes_[0]!r}")
-        method = EDL(self.risk, self.evidence, self.divergence_weight)
         self._optimizer_state = None
         self._seed = int(check_random_state(self.random_state).randint(2**31))
-        with generators_kept():
-            torch.manual_seed(self._seed)
-            module, spec = self._new_module(method, inputs)
-        module = module if inputs.dtype != torch.float64 else module.double()
-        preprocess = Preprocess.fit(inputs, weights)
-        require_network(module, spec, as_input(inputs[:1], preprocess), len(self.classes_))
-        names = tuple(str(one) for one in self.classes_)
-        self.model_ = TrainedModel(module, method, names, preprocess, spec)
+        network = self.network
+        if isinstance(network, nn.Module):
+            network = copy.deepcopy(network)
+        columns = None
+        if hasattr(self, "feature_names_in_"):
+            columns = tuple(self.feature_names_in_)
+        names = [str(label) for label in self.classes_]
+        self.model_ = untrained_model(
+            inputs,
+            names,
+            self._chosen_method(),
+            network,
+            seed=self._seed,
+            weights=weights,
+            columns=columns,
+        )
+        if inputs.dtype == torch.float64:
+            self.model_.module.double()
 
-    def _new_module(self, method: EDL, inputs: Tensor) -> tuple[nn.Module, EncoderSpec | None]:
-        if isinstance(self.network, nn.Module):
-            return copy.deepcopy(self.network), None
-        spec = self.network
-        if spec is None:
-            spec = make_encoder(None, tuple(inputs.shape[1:]), len(self.classes_))
-        return method.build(spec), spec
+    def _chosen_method(self) -> Method:
+        settings = {}
+        for name in ("risk", "evidence", "divergence_weight"):
+            value = getattr(self, name)
+            if value is not None:
+                settings[name] = value
+        if isinstance(self.method, str):
+            return make_method(self.method, **settings)
+        if settings:
+            raise InputError(
+                f"method brings its own settings; give {', '.join(settings)} to it, not beside it"
+            )
+        return self.method
 
     def _settings(self, count: int, schedule: str = "cosine") -> TrainingSettings:
-        usual = count if count <= WHOLE_BATCH else USUAL_BATCH
+        batch_size = self.batch_size
+        if batch_size is None:
+            batch_size = count if count <= _WHOLE_BATCH else _USUAL_BATCH
+        precision = "auto"
+        if next(self.model_.module.parameters()).dtype == torch.float64:
+            precision = "float64"
         return TrainingSettings(
             self.epochs,
-            usual if self.batch_size is None else self.batch_size,
+            batch_size,
             self.learning_rate,
             schedule,
             seed=self._seed,
-            precision="float64" if next(self.model_.module.parameters()).dtype == torch.float64 else "auto",
+            precision=precision,
         )
+
+
+def predict_opinion(estimator: Any, X: Any) -> Opinion:
+    """Opinions from an EvidentialClassifier at the end of a pipeline, or inside a search.
+
+    A scikit-learn Pipeline passes on `predict` and `predict_proba` only; this takes X through the steps
+    before the classifier, and asks the classifier itself.
+
+    Args:
+        estimator: A fitted EvidentialClassifier, a Pipeline that ends with one, or a search over these
+            (GridSearchCV and the like), which answers with its best.
+        X: Inputs (n, ...) as the estimator takes them.
+
+    Returns:
+        Opinions (n, classes), in the order of the estimator's classes_.
+
+    Raises:
+        InputError: If there is no EvidentialClassifier at the end.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from sklearn.preprocessing import MinMaxScaler
+        >>> X, y = load_iris(return_X_y=True)
+        >>> pipeline = make_pipeline(MinMaxScaler(), EvidentialClassifier(epochs=20, random_state=0))
+        >>> predict_opinion(pipeline.fit(X, y), X[:5]).belief.shape
+        torch.Size([5, 3])
+    """
+    if hasattr(estimator, "best_estimator_"):
+        estimator = estimator.best_estimator_
+    if isinstance(estimator, Pipeline):
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        return predict_opinion(estimator[-1], X)
+    if not isinstance(estimator, EvidentialClassifier):
+        raise InputError(
+            f"estimator must be an EvidentialClassifier, or a Pipeline or search with one at its end, "
+            f"got {type(estimator).__name__}"
+        )
+    return estimator.predict_opinion(X)
 
 
 def _on_cpu(state: dict[str, Any]) -> dict[str, Any]:
     """A copy of an optimiser's state that can be pickled and read anywhere."""
-    held = {
-        index: {name: value.to("cpu", copy=True) for name, value in tensors.items()}
-        for index, tensors in state["state"].items()
-    }
-    return {"state": held, "param_groups": copy.deepcopy(state["param_groups"])}
+    values_on_cpu: dict[int, dict[str, Tensor]] = {}
+    for index, values in state["state"].items():
+        values_on_cpu[index] = {name: value.to("cpu", copy=True) for name, value in values.items()}
+    return {"state": values_on_cpu, "param_groups": copy.deepcopy(state["param_groups"])}
 
 
 def _plain(values: Any) -> Any:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    """Tensors as arrays; anything else as it is."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    return values
 
 
 def _as_inputs(X: np.ndarray) -> Tensor:
@@ -241,8 +406,9 @@ def _as_inputs(X: np.ndarray) -> Tensor:
         return torch.from_numpy(np.array(X, dtype=np.float64))
     if X.ndim == 3:
         X = X[:, None]
-    elif X.ndim == 4 and X.shape[1] not in IMAGE_CHANNELS and X.shape[3] in IMAGE_CHANNELS:
+    elif X.ndim == 4 and X.shape[1] not in _IMAGE_CHANNELS and X.shape[3] in _IMAGE_CHANNELS:
         X = X.transpose(0, 3, 1, 2)
     if X.ndim != 4:
         raise InputError(f"X must be (n, features) or images (n, H, W), (n, H, W, C), got {X.shape}")
-    return torch.from_numpy(np.array(X, dtype=np.uint8 if X.dtype == np.uint8 else np.float32))
+    dtype = np.uint8 if X.dtype == np.uint8 else np.float32
+    return torch.from_numpy(np.array(X, dtype=dtype))
