@@ -110,7 +110,7 @@ def test_a_run_with_another_network_of_ones_own(digits, tmp_path):
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), between, nn.Linear(8, 10))
 
     TrainedModel.train(digits, network=own(nn.ReLU()), settings=QUICK, run_dir=tmp_path)
-    with pytest.raises(TrainingError, match=r"holds another training \(network differ\)"):
+    with pytest.raises(TrainingError, match="holds another training: network is another one;"):
         TrainedModel.train(digits, network=own(nn.Tanh()), settings=QUICK, run_dir=tmp_path)
 
 
@@ -286,7 +286,7 @@ def test_a_run_is_of_its_data(digits, tmp_path):
     settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
     TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
     others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
-    with pytest.raises(TrainingError, match=r"holds another training \(sha256 differ\)"):
+    with pytest.raises(TrainingError, match="holds another training: .*data has another content"):
         TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
 
 

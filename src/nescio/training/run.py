@@ -27,6 +27,7 @@ Metrics = dict[str, float]
 _LARGEST_LOSS = 1e300  # in a file, for a loss that is still infinite: JSON knows no infinity
 _EPOCHS = "settings.epochs"
 _SHOWN_DIFFERENCES = 5
+_SHOWN_LENGTH = 60
 
 
 @dataclass
@@ -240,8 +241,22 @@ def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
             part = name.removeprefix("sha256.").replace("_", "-")
             parts.append(f"the {part} data has another content")
         else:
-            parts.append(f"{name.removeprefix('settings.')} was {before} and is now {now}")
+            shown_before = _shortened(before)
+            shown_now = _shortened(now)
+            name = name.removeprefix("settings.")
+            if shown_before == shown_now:
+                parts.append(f"{name} is another one")
+            else:
+                parts.append(f"{name} was {shown_before} and is now {shown_now}")
     if len(parts) > _SHOWN_DIFFERENCES:
         more = len(parts) - _SHOWN_DIFFERENCES
         parts = [*parts[:_SHOWN_DIFFERENCES], f"and {more} more"]
     return ", ".join(parts)
+
+
+def _shortened(value: object) -> str:
+    """On one line, and no longer than fits into a message: a module of the user's own is many lines."""
+    text = " ".join(str(value).split())
+    if len(text) > _SHOWN_LENGTH:
+        text = text[:_SHOWN_LENGTH] + "..."
+    return text
