@@ -116,7 +116,7 @@ def test_train_again_has_nothing_left_to_do(run, photos, model):
 def test_train_with_other_settings_is_refused(run, photos, model):
     code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13)
     assert code == 1
-    assert "holds another training (settings differ)" in err
+    assert "holds another training: epochs was 12 and is now 13, batch_size was 16 and is now 256;" in err
 
 
 def test_what_train_says_is_what_the_file_does(run, photos, model):

@@ -286,7 +286,7 @@ def test_a_run_is_of_its_data(digits, tmp_path):
     settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
     TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
     others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
-    with pytest.raises(TrainingError, match="holds another training: .*data has another content"):
+    with pytest.raises(TrainingError, match=r"holds another training: .*data has another content"):
         TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
 
 

@@ -139,7 +139,7 @@ BEFORE = {
         ({"data": {"name": "digits", "samples": 9}}, "data.samples was None and is now 9"),
         ({"sha256": {"train": "cc", "held_out": "bb"}}, "the train data has another content"),
         ({"sha256": {"train": "aa", "held_out": None}}, "the held-out data has another content"),
-        ({"method": {"name": "edl", "risk": "x" * 90}}, f"method.risk was squared_error and is now {'x' * 60}..."),
+        ({"method": {"name": "edl", "risk": "x" * 90}}, f"squared_error and is now {'x' * 60}...;"),
         ({"method": "m", "data": "d", "sha256": 1, "settings": 2, "x": 3, "y": 4}, "and 1 more"),
     ],
 )
