@@ -7,15 +7,15 @@ import pytest
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy loads, or scikit-learn skips one of its checks
 
-import torch  # noqa: E402 - after the limit of its instructions is set
+import torch
 
 
 @pytest.fixture(scope="session")
 def session_cache(tmp_path_factory):
     """One cache for the whole run: the tests neither trust nor fill the user's own.
 
-    It says that bfloat16 does not pay here: otherwise a trial would decide by its speed, differently on a busy
-    machine, in which precision the trainings of the tests run.
+    It says that bfloat16 does not pay here: otherwise a trial would decide by its speed, differently on a
+    busy machine, in which precision the trainings of the tests run.
     """
     folder = tmp_path_factory.mktemp("cache")
     conditions = {"torch": torch.__version__, "limit": os.environ["ONEDNN_MAX_CPU_ISA"]}
