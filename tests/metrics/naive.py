@@ -47,7 +47,7 @@ def ranked(draw, most=30):
 
 @st.composite
 def score_pairs(draw):
-    """Scores of the known and of the unknown with ties."""
+    """Scores of the known and of the ood with ties."""
     scores = st.lists(st.integers(-5, 5), min_size=1, max_size=40)
     return tuple(torch.tensor(draw(scores), dtype=torch.float64) for _ in range(2))
 
@@ -112,27 +112,27 @@ def naive_reliability(confidence, correct, bins):
     return rows
 
 
-def naive_auroc(known, unknown):
-    """Share of pairs in which the unknown scores higher; a tie is half a pair."""
-    wins = [1.0 if u > k else 0.5 if u == k else 0.0 for k in known for u in unknown]
+def naive_auroc(known, ood):
+    """Share of pairs in which the ood scores higher; a tie is half a pair."""
+    wins = [1.0 if u > k else 0.5 if u == k else 0.0 for k in known for u in ood]
     return sum(wins) / len(wins)
 
 
-def naive_average_precision(known, unknown):
+def naive_average_precision(known, ood):
     """sum_t (recall_t - recall_{t-1}) precision_t over the falling thresholds."""
     total, before = 0.0, 0.0
-    for threshold in sorted(set(known + unknown), reverse=True):
-        hits = sum(u >= threshold for u in unknown)
+    for threshold in sorted(set(known + ood), reverse=True):
+        hits = sum(u >= threshold for u in ood)
         alarms = sum(k >= threshold for k in known)
-        total += (hits / len(unknown) - before) * hits / (hits + alarms)
-        before = hits / len(unknown)
+        total += (hits / len(ood) - before) * hits / (hits + alarms)
+        before = hits / len(ood)
     return total
 
 
-def naive_fpr95(known, unknown):
-    """The highest threshold that 95% of the unknown reach, found by trying each."""
-    for threshold in sorted(set(unknown), reverse=True):
-        if 100 * sum(u >= threshold for u in unknown) >= 95 * len(unknown):
+def naive_fpr95(known, ood):
+    """The highest threshold that 95% of the ood reach, found by trying each."""
+    for threshold in sorted(set(ood), reverse=True):
+        if 100 * sum(u >= threshold for u in ood) >= 95 * len(ood):
             return sum(k >= threshold for k in known) / len(known)
     raise AssertionError("the lowest threshold catches all")
 

@@ -31,7 +31,7 @@ def tensor(*values):
 
 def test_detection_by_hand():
     # Pairs won: 0.5 beats 0.1 and 0.4, 0.9 beats all three. Precision falls 1, 2/3 at recall 1/2, 1.
-    found = ev.detection(known=tensor(0.1, 0.4, 0.6), unknown=tensor(0.5, 0.9))
+    found = ev.detection(known=tensor(0.1, 0.4, 0.6), ood=tensor(0.5, 0.9))
     assert found.auroc == pytest.approx(5 / 6)
     assert found.aupr == pytest.approx(1 / 2 * 1 + 1 / 2 * 2 / 3)
     assert found.fpr95 == pytest.approx(1 / 3)
@@ -57,29 +57,29 @@ def test_detection_of_one_and_one():
 @given(naive.score_pairs())
 @settings(deadline=None)
 def test_detection_is_the_loop(pair):
-    known, unknown = (part.tolist() for part in pair)
+    known, ood = (part.tolist() for part in pair)
     found = ev.detection(*pair)
-    assert found.auroc == pytest.approx(naive.naive_auroc(known, unknown), abs=1e-12)
-    assert found.aupr == pytest.approx(naive.naive_average_precision(known, unknown), abs=1e-12)
-    assert found.fpr95 == pytest.approx(naive.naive_fpr95(known, unknown), abs=1e-12)
+    assert found.auroc == pytest.approx(naive.naive_auroc(known, ood), abs=1e-12)
+    assert found.aupr == pytest.approx(naive.naive_average_precision(known, ood), abs=1e-12)
+    assert found.fpr95 == pytest.approx(naive.naive_fpr95(known, ood), abs=1e-12)
 
 
 @given(naive.score_pairs())
 @settings(deadline=None)
 def test_detection_when_swapped_and_when_turned_round(pair):
-    known, unknown = pair
-    auroc = ev.detection(known, unknown).auroc
-    assert ev.detection(unknown, known).auroc == pytest.approx(1 - auroc, abs=1e-12)
-    assert ev.detection(-known, -unknown).auroc == pytest.approx(1 - auroc, abs=1e-12)
+    known, ood = pair
+    auroc = ev.detection(known, ood).auroc
+    assert ev.detection(ood, known).auroc == pytest.approx(1 - auroc, abs=1e-12)
+    assert ev.detection(-known, -ood).auroc == pytest.approx(1 - auroc, abs=1e-12)
     assert 0 <= auroc <= 1
 
 
 @given(naive.score_pairs())
 @settings(deadline=None)
 def test_detection_sees_the_ranking_alone(pair):
-    known, unknown = pair
-    flipped = ev.detection((known / 2).exp().flip(0), (unknown / 2).exp().flip(0))
-    expected = ev.detection(known, unknown)
+    known, ood = pair
+    flipped = ev.detection((known / 2).exp().flip(0), (ood / 2).exp().flip(0))
+    expected = ev.detection(known, ood)
     assert flipped.auroc == pytest.approx(expected.auroc, abs=1e-12)
     assert flipped.aupr == pytest.approx(expected.aupr, abs=1e-12)
     assert flipped.fpr95 == pytest.approx(expected.fpr95, abs=1e-12)
@@ -88,16 +88,16 @@ def test_detection_sees_the_ranking_alone(pair):
 @pytest.mark.parametrize(
     ("count", "missed"), [(1, 0), (19, 0), (20, 1), (39, 1), (40, 2), (100, 5), (1000, 50)]
 )
-def test_one_in_twenty_of_the_unknown_may_be_missed(count, missed):
-    unknown = torch.arange(count).double()
+def test_one_in_twenty_of_the_ood_may_be_missed(count, missed):
+    ood = torch.arange(count).double()
     known = torch.arange(count).double()  # of which those at or above the threshold, and no others, alarm
-    assert ev.detection(known, unknown).fpr95 == pytest.approx(1 - missed / count)
+    assert ev.detection(known, ood).fpr95 == pytest.approx(1 - missed / count)
 
 
 def test_detection_refuses_bad_scores():
     with pytest.raises(InputError, match="known must have one value or more"):
         ev.detection(torch.empty(0), torch.rand(3))
-    with pytest.raises(InputError, match="unknown must be finite"):
+    with pytest.raises(InputError, match="ood must be finite"):
         ev.detection(torch.rand(3), tensor(math.nan))
 
 
@@ -122,7 +122,7 @@ def test_measures_of_an_opinion_are_its_own():
 
 
 @pytest.mark.parametrize("name", [name for name in OF_OPINIONS if name != "dissonance"])
-def test_a_measure_is_higher_for_the_stranger(name):
+def test_a_measure_is_higher_for_ood_inputs(name):
     sure, none = opinions([[50.0, 0.0, 0.0]]), opinions([[0.0, 0.0, 0.0]])
     assert ev.measures(none)[name] > ev.measures(sure)[name]
 
@@ -133,40 +133,36 @@ def test_dissonance_is_higher_for_conflict():
 
 
 def test_detection_by_measure_is_detection_of_each():
-    known, unknown = random_opinion(40, 3, seed=13, scale=200.0), random_opinion(30, 3, seed=14, scale=5.0)
-    found = ev.detection_by_measure(known, unknown)
+    known, ood = random_opinion(40, 3, seed=13, scale=200.0), random_opinion(30, 3, seed=14, scale=5.0)
+    found = ev.detection_by_measure(known, ood)
     assert list(found) == OF_OPINIONS
-    assert found["mutual_information"] == ev.detection(
-        known.mutual_information(), unknown.mutual_information()
-    )
+    assert found["mutual_information"] == ev.detection(known.mutual_information(), ood.mutual_information())
     for name, value in found.items():
-        expected = naive.naive_auroc(ev.measures(known)[name].tolist(), ev.measures(unknown)[name].tolist())
+        expected = naive.naive_auroc(ev.measures(known)[name].tolist(), ev.measures(ood)[name].tolist())
         assert value.auroc == pytest.approx(expected, abs=1e-12)
     assert found["uncertainty"].auroc > 0.6
 
 
-def test_detection_by_measure_of_strangers_without_evidence_is_perfect():
+def test_detection_by_measure_of_ood_inputs_without_evidence_is_perfect():
     found = ev.detection_by_measure(opinions([[90.0, 1.0], [2.0, 70.0]]), opinions([[0.0, 0.0]]))
     assert {name for name, value in found.items() if value.auroc == 1} == set(OF_OPINIONS) - {"dissonance"}
 
 
 @pytest.mark.parametrize(
-    ("known", "unknown"),
+    ("known", "ood"),
     [
         (predicted([[0.5, 0.5]]), opinions([[1.0, 0.0]])),
         (opinions([[1.0, 0.0]]), predicted([[0.5, 0.5]])),
         (opinions([[1.0, 0.0]]), opinions([[1.0, 0.0, 0.0]])),
     ],
 )
-def test_detection_by_measure_refuses_two_kinds(known, unknown):
-    with pytest.raises(
-        InputError, match=r"unknown must be of the kind of known, .* classes.*, got .* classes"
-    ):
-        ev.detection_by_measure(known, unknown)
+def test_detection_by_measure_refuses_two_kinds(known, ood):
+    with pytest.raises(InputError, match=r"ood must be of the kind of known, .* classes.*, got .* classes"):
+        ev.detection_by_measure(known, ood)
 
 
 def test_detection_by_measure_names_which_is_bad():
-    with pytest.raises(InputError, match="unknown must have one sample or more"):
+    with pytest.raises(InputError, match="ood must have one sample or more"):
         ev.detection_by_measure(predicted([[0.5, 0.5]]), Categorical(torch.empty(0, 2)))
 
 

@@ -6,7 +6,7 @@ from tests.metrics.naive import predicted, random_labels, random_prediction
 
 from nescio import metrics
 from nescio.errors import InputError
-from nescio.metrics import inputs
+from nescio.metrics import _inputs as inputs
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
 

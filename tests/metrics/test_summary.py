@@ -71,23 +71,23 @@ def test_summary_is_finite_floats_within_their_bounds(batch):
 
 
 def test_detection_summary_of_a_prediction():
-    known, unknown = predicted([[1.0, 0.0], [0.75, 0.25]]), predicted([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
-    found = ev.detection_summary(known, unknown)
+    known, ood = predicted([[1.0, 0.0], [0.75, 0.25]]), predicted([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]])
+    found = ev.detection_summary(known, ood)
     # Pairs of entropies (0, mid) against (1, 1, 0): won 2 + 2, tied 1, lost 1.
     expected_auroc = 4.5 / 6
     assert found["entropy_auroc"] == pytest.approx(expected_auroc)
     assert found["max_probability_auroc"] == pytest.approx(expected_auroc)
     assert found["entropy_fpr95"] == 1
-    assert found["unknown_mean_entropy"] == pytest.approx(2 / 3)
-    assert found["unknown_median_entropy"] == pytest.approx(1)
+    assert found["ood_mean_entropy"] == pytest.approx(2 / 3)
+    assert found["ood_median_entropy"] == pytest.approx(1)
     measures = ("entropy", "max_probability")
     names = [f"{measure}_{figure}" for measure in measures for figure in ("auroc", "aupr", "fpr95")]
-    assert list(found) == [*names, "unknown_mean_entropy", "unknown_median_entropy"]
+    assert list(found) == [*names, "ood_mean_entropy", "ood_median_entropy"]
 
 
 def test_detection_summary_of_opinions_is_detection_by_measure():
-    known, unknown = random_opinion(30, 3, seed=18), random_opinion(25, 3, seed=19)
-    found, by_measure = ev.detection_summary(known, unknown), ev.detection_by_measure(known, unknown)
+    known, ood = random_opinion(30, 3, seed=18), random_opinion(25, 3, seed=19)
+    found, by_measure = ev.detection_summary(known, ood), ev.detection_by_measure(known, ood)
     assert len(found) == 3 * 7 + 2
     for name, value in by_measure.items():
         assert (found[f"{name}_auroc"], found[f"{name}_aupr"], found[f"{name}_fpr95"]) == (
@@ -100,7 +100,7 @@ def test_detection_summary_of_opinions_is_detection_by_measure():
 
 @pytest.mark.parametrize("count", [1, 4, 5])
 def test_the_median_of_an_even_count_is_the_middle(count):
-    unknown = random_prediction(count, 3, seed=20)
-    entropies = [naive.naive_entropy(row) / math.log(3) for row in unknown.probabilities.tolist()]
-    found = ev.detection_summary(unknown, unknown)["unknown_median_entropy"]
+    ood = random_prediction(count, 3, seed=20)
+    entropies = [naive.naive_entropy(row) / math.log(3) for row in ood.probabilities.tolist()]
+    found = ev.detection_summary(ood, ood)["ood_median_entropy"]
     assert found == pytest.approx(statistics.median(entropies), rel=1e-12)

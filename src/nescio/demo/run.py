@@ -119,7 +119,7 @@ def _measure(
     figures = {
         "accuracy": known["accuracy"],
         "auroc": told["entropy_auroc"],
-        "entropy_letters": told["unknown_mean_entropy"],
+        "entropy_letters": told["ood_mean_entropy"],
         "entropy_digits": known["mean_entropy"],
         "unknown_letters": _share_unknown(model, letters),
         "unknown_digits": _share_unknown(model, digits),

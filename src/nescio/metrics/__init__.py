@@ -1,6 +1,6 @@
-"""How good predictions are: calibration, selective prediction, strangers, rotation, attacks. Pure functions.
+"""How good predictions are: calibration, selective prediction, ood detection, rotation, attacks.
 
-scikit-learn is loaded by the first function that needs it, not by this import.
+Pure functions; scikit-learn is loaded by the first one that needs it, not by this import.
 """
 
 from nescio.metrics.attacks import fgsm, loss_gradient, pgd, probabilities_of, without_gradient

@@ -18,7 +18,7 @@ from nescio._checks import describe, require_whole
 from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError
 from nescio.methods import Method
-from nescio.metrics.inputs import WHOLE
+from nescio.metrics._inputs import WHOLE
 from nescio.training import as_input
 
 Probabilities = Callable[[Tensor], Tensor]
@@ -47,10 +47,27 @@ class Attacked(Protocol):
 
 
 def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) -> Probabilities:
-    """A model's prediction as a function of images (N, C, H, W) in [0, 1], open to gradients.
+    """A model's prediction as a function of images that gradients can flow through.
 
-    seed: of the draws of a method that samples. They are the same in every call or, with fresh_draws, new
-    ones: an attack of several steps can't fit itself to one draw then.
+    Args:
+        model: A TrainedModel for images.
+        seed: Of the draws of a method that samples.
+        fresh_draws: Draw anew in every call, going on with one generator, instead of the same draws again.
+            An attack of several steps then meets the method as it is, and can't fit itself to one draw.
+
+    Returns:
+        From images (N, C, H, W) in [0, 1] to probabilities (N, K).
+
+    Example:
+        >>> import torch
+        >>> from nescio import EDL, LeNetSpec, TrainedModel
+        >>> from nescio.data.preprocess import Preprocess
+        >>> from nescio.metrics import probabilities_of
+        >>> spec = LeNetSpec(filters=(2, 3), hidden=4)
+        >>> preprocess = Preprocess(spec.input_shape, (0.0,), (255.0,))
+        >>> model = TrainedModel(EDL().build(spec), EDL(), tuple("0123456789"), preprocess, spec)
+        >>> probabilities_of(model)(torch.rand(5, 1, 28, 28)).shape
+        torch.Size([5, 10])
     """
     model.module.eval()
     like = next(model.module.parameters())
@@ -58,7 +75,9 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
 
     def probabilities(images: Tensor) -> Tensor:
         inputs = as_input(images.to(like.device) * WHITE, model.preprocess).to(like.dtype)
-        generator = going_on if fresh_draws else torch.Generator(like.device).manual_seed(seed)
+        generator = going_on
+        if not fresh_draws:
+            generator = torch.Generator(like.device).manual_seed(seed)
         return model.method.predict(model.module, inputs, generator).probabilities
 
     return probabilities
@@ -80,7 +99,28 @@ def true_class_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
 
 
 def loss_gradient(probabilities: Probabilities, images: Tensor, labels: Tensor) -> Tensor:
-    """The gradient of -ln p_y with respect to each image, (N, ...)."""
+    """The gradient of -ln p_y with respect to each image.
+
+    Args:
+        probabilities: From images to the probabilities of the classes (N, K), see `probabilities_of`.
+        images: Floating point (N, ...) in [0, 1].
+        labels: Their true classes (N,).
+
+    Returns:
+        The gradient (N, ...).
+
+    Raises:
+        InputError: If images or labels do not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import loss_gradient
+        >>> def probabilities(images):  # of a model: probabilities_of(model)
+        ...     return torch.stack([images.mean((1, 2, 3)), 1 - images.mean((1, 2, 3))], 1)
+        >>> images, labels = torch.full((1, 1, 2, 2), 0.5), torch.tensor([0])
+        >>> loss_gradient(probabilities, images, labels).flatten().tolist()
+        [-0.5, -0.5, -0.5, -0.5]
+    """
     _require(images, labels)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
@@ -90,7 +130,25 @@ def loss_gradient(probabilities: Probabilities, images: Tensor, labels: Tensor) 
 
 
 def fgsm(images: Tensor, gradient: Tensor, epsilon: float) -> Tensor:
-    """x + epsilon sign(gradient) within [0, 1]: the fast gradient sign method for a `loss_gradient`."""
+    """The fast gradient sign method: x + epsilon sign(gradient), within [0, 1].
+
+    Args:
+        images: Floating point (N, ...) in [0, 1].
+        gradient: Of the loss, (N, ...), as `loss_gradient` gives it.
+        epsilon: How far each pixel may move.
+
+    Returns:
+        The changed images (N, ...).
+
+    Raises:
+        InputError: If epsilon is not a number from 0 on.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import fgsm
+        >>> fgsm(torch.tensor([[0.5, 0.95]]), torch.tensor([[-3.0, 2.0]]), epsilon=0.1)
+        tensor([[0.4000, 1.0000]])
+    """
     _require_epsilon(epsilon)
     return (images + epsilon * gradient.sign()).clamp(0, 1)
 
@@ -103,10 +161,31 @@ def pgd(
     steps: int = 10,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Projected gradient ascent: so many sign steps of 2.5 epsilon / steps, none further than epsilon.
+    """Projected gradient ascent: sign steps of 2.5 epsilon / steps, none further than epsilon.
 
-    generator: the start is drawn within epsilon, which gets away from where the gradient is zero; without
-    one it is the image itself.
+    Args:
+        probabilities: From images to the probabilities of the classes (N, K), see `probabilities_of`.
+        images: Floating point (N, ...) in [0, 1].
+        labels: Their true classes (N,).
+        epsilon: How far each pixel may move.
+        steps: How many steps.
+        generator: The start is drawn within epsilon, which gets away from where the gradient is zero; without
+            one it is the image itself.
+
+    Returns:
+        The changed images (N, ...).
+
+    Raises:
+        InputError: If an argument does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import pgd
+        >>> def probabilities(images):  # of a model: probabilities_of(model)
+        ...     return torch.stack([images.mean((1, 2, 3)), 1 - images.mean((1, 2, 3))], 1)
+        >>> images, labels = torch.full((1, 1, 2, 2), 0.5), torch.tensor([0])
+        >>> pgd(probabilities, images, labels, epsilon=0.1).amax().item() <= 0.4 + 1e-6
+        True
     """
     _require(images, labels)
     _require_epsilon(epsilon)
@@ -122,7 +201,20 @@ def pgd(
 
 
 def without_gradient(gradient: Tensor) -> Tensor:
-    """Whether the gradient of each image is exactly zero, (N,): an attack by gradient can't move it."""
+    """Whether the gradient of each image is exactly zero: an attack by gradient can't move it.
+
+    Args:
+        gradient: (N, ...), as `loss_gradient` gives it.
+
+    Returns:
+        (N,) bool.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import without_gradient
+        >>> without_gradient(torch.tensor([[0.0, 0.0], [0.0, 0.1]]))
+        tensor([ True, False])
+    """
     return gradient.flatten(1).abs().amax(1) == 0
 
 

@@ -1,4 +1,4 @@
-"""Detection of strangers: whether inputs of no known class can be told by how uncertain the prediction is."""
+"""Detection of inputs that are out of distribution (ood), by how uncertain the prediction is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,25 @@ from torch import Tensor
 
 from nescio._checks import require_whole
 from nescio.errors import InputError
-from nescio.metrics.inputs import require_probabilities, require_scores
+from nescio.metrics._inputs import require_probabilities, require_scores
 from nescio.opinions.categorical import Prediction
-from nescio.opinions.opinion import Opinion
+from nescio.opinions.measures import measures_for
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Areas under the ROC and the precision-recall curve, and the false alarms at 95% caught."""
+    """How well ood inputs are told from known ones.
+
+    Args:
+        auroc: Area under the ROC curve.
+        aupr: Average precision, ood as the positive class.
+        fpr95: Share of known inputs taken for ood where 95% of the ood are caught.
+
+    Example:
+        >>> from nescio.metrics import Detection
+        >>> Detection(auroc=0.98, aupr=0.97, fpr95=0.05).auroc
+        0.98
+    """
 
     auroc: float
     aupr: float
@@ -26,58 +37,136 @@ class Detection:
 
 @dataclass(frozen=True, eq=False)
 class EntropyCDF:
-    """Share of samples whose entropy in nats is at most this, (P,) each."""
+    """Distribution of the entropy.
+
+    Args:
+        entropy: Points (P,) in nats.
+        share: Share of samples whose entropy is at most that, (P,).
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import EntropyCDF
+        >>> EntropyCDF(torch.tensor([0.0, 0.7]), torch.tensor([0.5, 1.0])).share
+        tensor([0.5000, 1.0000])
+    """
 
     entropy: Tensor
     share: Tensor
 
 
-def detection(known: Tensor, unknown: Tensor) -> Detection:
-    """How well scores (N,), (M,) that are higher for the unknown tell it; unknown is the positive class.
+def detection(known: Tensor, ood: Tensor) -> Detection:
+    """How well scores that are higher for ood inputs tell them; ood is the positive class.
 
-    aupr is the average precision; fpr95 the share of known samples at or above the highest threshold
-    that at least 95% of the unknown reach.
+    Args:
+        known: Scores (N,) of inputs of the known classes.
+        ood: Scores (M,) of inputs that are out of distribution.
+
+    Returns:
+        The areas, and fpr95: the share of known samples at or above the highest threshold that at least 95%
+        of the ood reach.
+
+    Raises:
+        InputError: If the scores are not finite floating point numbers, one or more.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import detection
+        >>> detection(known=torch.tensor([0.1, 0.2, 0.6]), ood=torch.tensor([0.5, 0.9]))
+        Detection(auroc=0.8333333333333334, aupr=0.8333333333333333, fpr95=0.3333333333333333)
     """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
-    known, unknown = require_scores("known", known), require_scores("unknown", unknown)
-    truth = torch.cat([torch.zeros_like(known), torch.ones_like(unknown)]).numpy()
-    scores = torch.cat([known, unknown]).numpy()
-    auroc, aupr = roc_auc_score(truth, scores), average_precision_score(truth, scores)
-    return Detection(float(auroc), float(aupr), _false_alarms(known, unknown))
+    known = require_scores("known", known)
+    ood = require_scores("ood", ood)
+    truth = torch.cat([torch.zeros_like(known), torch.ones_like(ood)]).numpy()
+    scores = torch.cat([known, ood]).numpy()
+    return Detection(
+        auroc=float(roc_auc_score(truth, scores)),
+        aupr=float(average_precision_score(truth, scores)),
+        fpr95=_false_alarms(known, ood),
+    )
 
 
-def _false_alarms(known: Tensor, unknown: Tensor) -> float:
-    """FPR95: one in twenty of the unknown, rounded down, may be missed."""
-    threshold = unknown.kthvalue(len(unknown) // 20 + 1).values
+def _false_alarms(known: Tensor, ood: Tensor) -> float:
+    # One in twenty of the ood, rounded down, may be missed.
+    threshold = ood.kthvalue(len(ood) // 20 + 1).values
     return float((known >= threshold).double().mean())
 
 
 def measures(prediction: Prediction) -> dict[str, Tensor]:
-    """Every score of a prediction, (...) each, higher for the stranger; an Opinion has more of them."""
+    """Every measure of doubt that tables compare, by name; `nescio.opinions.MEASURES` says what each is.
+
+    Args:
+        prediction: Of any inputs (...). An Opinion has more measures than a Categorical.
+
+    Returns:
+        Doubt (...) by the name of the measure; more is more doubt.
+
+    Raises:
+        InputError: If it is no prediction, or holds no sample.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Categorical
+        >>> from nescio.metrics import measures
+        >>> measures(Categorical(torch.tensor([[0.5, 0.5], [1.0, 0.0]])))
+        {'entropy': tensor([0.6931, 0.0000]), 'max_probability': tensor([0.5000, 0.0000])}
+    """
     require_probabilities(prediction)
-    scores = {"entropy": prediction.entropy(), "max_probability": 1 - prediction.max_probability()}
-    if isinstance(prediction, Opinion):
-        scores["uncertainty"] = prediction.uncertainty
-        scores["mutual_information"] = prediction.mutual_information()
-        scores["expected_entropy"] = prediction.expected_entropy()
-        scores["differential_entropy"] = prediction.differential_entropy()
-        scores["dissonance"] = prediction.dissonance()
-    return scores
+    return {measure.name: measure.doubt(prediction) for measure in measures_for(prediction)}
 
 
-def detection_by_measure(known: Prediction, unknown: Prediction) -> dict[str, Detection]:
-    """`detection` by each of the `measures`; both predictions are of one kind and of the same classes."""
-    for name, prediction in (("known", known), ("unknown", unknown)):
-        require_probabilities(prediction, name)
-    ours, theirs = measures(known), measures(unknown)
-    if known.num_classes != unknown.num_classes or ours.keys() != theirs.keys():
-        raise InputError(f"unknown must be of the kind of known, {known!r}, got {unknown!r}")
-    return {name: detection(ours[name], theirs[name]) for name in ours}
+def detection_by_measure(known: Prediction, ood: Prediction) -> dict[str, Detection]:
+    """How well ood inputs are told from known ones, by each measure of doubt.
+
+    Args:
+        known: Of inputs of the known classes.
+        ood: Of inputs that are out of distribution; of the same kind and the same classes.
+
+    Returns:
+        A `Detection` by the name of the measure.
+
+    Raises:
+        InputError: If the predictions are of different kinds or classes, or hold no sample.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion
+        >>> from nescio.metrics import detection_by_measure
+        >>> known = Opinion(torch.tensor([[9.0, 0.0], [0.0, 7.0]]))
+        >>> ood = Opinion(torch.tensor([[0.5, 0.0], [0.0, 0.0]]))
+        >>> detection_by_measure(known, ood)["uncertainty"].auroc
+        1.0
+    """
+    require_probabilities(known, "known")
+    require_probabilities(ood, "ood")
+    of_known = measures(known)
+    of_ood = measures(ood)
+    if known.num_classes != ood.num_classes or of_known.keys() != of_ood.keys():
+        raise InputError(f"ood must be of the kind of known, {known!r}, got {ood!r}")
+    return {name: detection(of_known[name], of_ood[name]) for name in of_known}
 
 
 def entropy_cdf(prediction: Prediction, points: int = 101) -> EntropyCDF:
-    """Empirical distribution of the entropy, at points (P,) evenly spaced over [0, ln K]."""
+    """Empirical distribution of the entropy, as in the paper's third figure.
+
+    Args:
+        prediction: Of any inputs (...).
+        points: At how many entropies, evenly spaced over [0, ln K].
+
+    Returns:
+        The entropies and the shares of samples up to them.
+
+    Raises:
+        InputError: If points is not a whole number from 2 on, or the prediction holds no sample.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Categorical
+        >>> from nescio.metrics import entropy_cdf
+        >>> entropy_cdf(Categorical(torch.tensor([[0.5, 0.5], [1.0, 0.0]])), points=3).share
+        tensor([0.5000, 0.5000, 1.0000], dtype=torch.float64)
+    """
     require_whole("points", points, least=2)
     most = math.log(require_probabilities(prediction).shape[1])
     entropy = require_scores("prediction.entropy()", prediction.entropy()).clamp(0, most)

@@ -14,9 +14,24 @@ from nescio.errors import InputError
 
 
 def rotate(images: Tensor, degrees: Sequence[float]) -> Tensor:
-    """Images uint8 (C, H, W) or (N, C, H, W) by each angle, counter-clockwise as seen: (D, ...) uint8.
+    """Images turned about their centre: bilinear, the size kept; what comes from outside is 0.
 
-    Bilinear, about the centre, the size kept; what comes from outside is 0.
+    Args:
+        images: uint8 (C, H, W) or (N, C, H, W).
+        degrees: D angles, counter-clockwise as seen.
+
+    Returns:
+        The images by each angle, uint8 (D, ...).
+
+    Raises:
+        InputError: If the images are no such tensor, or the angles not finite numbers.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import rotate
+        >>> image = torch.tensor([[[0, 255], [0, 0]]], dtype=torch.uint8)
+        >>> rotate(image, [90]).tolist()
+        [[[[255, 0], [0, 0]]]]
     """
     _check(images)
     height, width = images.shape[-2:]
@@ -25,7 +40,25 @@ def rotate(images: Tensor, degrees: Sequence[float]) -> Tensor:
 
 
 def narrowest(images: Tensor) -> Tensor:
-    """Of images (N, C, H, W), the one whose ink covers the fewest columns, the first of them, (C, H, W)."""
+    """The image whose ink covers the fewest columns, the first of them: the straightest 1.
+
+    Args:
+        images: uint8 (N, C, H, W).
+
+    Returns:
+        One of them, (C, H, W).
+
+    Raises:
+        InputError: If the images are no such tensor.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import narrowest
+        >>> wide, narrow = torch.ones(2, 1, 3, 3, dtype=torch.uint8)
+        >>> narrow[:, :, 1:] = 0
+        >>> torch.equal(narrowest(torch.stack([wide, narrow])), narrow)
+        True
+    """
     _check(images)
     if images.ndim != 4:
         raise InputError(f"images must be (N, C, H, W), got {describe(images)}")
@@ -36,7 +69,8 @@ def narrowest(images: Tensor) -> Tensor:
 def _turned(planes: Tensor, degrees: float) -> Tensor:
     """All planes (1, M, H, W) by one angle: the pixel at (x, y), y down, is taken from (cx - sy, sx + cy)."""
     height, width = planes.shape[-2:]
-    c, s = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    c = math.cos(math.radians(degrees))
+    s = math.sin(math.radians(degrees))
     # affine_grid has both axes from -1 to 1: the off-diagonal undoes that for images that are not square.
     matrix = torch.tensor([[[c, -s * height / width, 0.0], [s * width / height, c, 0.0]]]).to(planes)
     grid = affine_grid(matrix, [1, 1, height, width], align_corners=False)

@@ -9,14 +9,25 @@ from torch import Tensor
 
 from nescio._checks import describe
 from nescio.errors import InputError
+from nescio.metrics._inputs import flat, require_correct, require_scores
 from nescio.metrics.calibration import right_answers
-from nescio.metrics.inputs import flat, require_correct, require_scores
 from nescio.opinions.categorical import Prediction
 
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """Share of samples accepted and share of errors among them, (T,) each, T distinct uncertainties."""
+    """The error of what is accepted, by how much is accepted.
+
+    Args:
+        coverage: Share of samples accepted, (T,) for T distinct uncertainties.
+        risk: Share of errors among them, (T,).
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import RiskCoverage
+        >>> RiskCoverage(coverage=torch.tensor([0.5, 1.0]), risk=torch.tensor([0.0, 0.5])).risk
+        tensor([0.0000, 0.5000])
+    """
 
     coverage: Tensor
     risk: Tensor
@@ -24,7 +35,20 @@ class RiskCoverage:
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve:
-    """Accuracy and share of the samples with u <= threshold, (T,) each; NaN accuracy of none."""
+    """What is left where the uncertainty is limited.
+
+    Args:
+        threshold: The most uncertainty that is accepted, (T,).
+        accuracy: Of the samples with u <= threshold, (T,); NaN where there are none.
+        coverage: Their share, (T,).
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import ThresholdCurve
+        >>> ones = torch.ones(1)
+        >>> ThresholdCurve(threshold=ones, accuracy=0.9 * ones, coverage=ones).accuracy
+        tensor([0.9000])
+    """
 
     threshold: Tensor
     accuracy: Tensor
@@ -32,7 +56,26 @@ class ThresholdCurve:
 
 
 def risk_coverage(uncertainty: Tensor, correct: Tensor) -> RiskCoverage:
-    """Risk against coverage as samples (...) are accepted by rising uncertainty, ties together."""
+    """Risk against coverage as samples are accepted by rising uncertainty, ties together.
+
+    Args:
+        uncertainty: Of samples (...).
+        correct: Whether each answer is right, (...) bool.
+
+    Returns:
+        Coverage and risk at each distinct uncertainty.
+
+    Raises:
+        InputError: If they are not such tensors of one shape.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import risk_coverage
+        >>> uncertainty = torch.tensor([0.1, 0.2, 0.8, 0.9])
+        >>> correct = torch.tensor([True, False, True, False])
+        >>> risk_coverage(uncertainty, correct).risk
+        tensor([0.0000, 0.5000, 0.3333, 0.5000], dtype=torch.float64)
+    """
     ordered, order = require_scores("uncertainty", uncertainty).sort()
     wrong = ~require_correct(correct, uncertainty)
     accepted = torch.arange(1, len(ordered) + 1, dtype=torch.float64)
@@ -42,14 +85,52 @@ def risk_coverage(uncertainty: Tensor, correct: Tensor) -> RiskCoverage:
 
 
 def area_under_risk_coverage(uncertainty: Tensor, correct: Tensor) -> float:
-    """AURC, 1/N sum_i r_i: r_i is the error rate of all samples no more uncertain than sample i."""
+    """AURC, 1/N sum_i r_i: r_i is the error rate of all samples no more uncertain than sample i.
+
+    Args:
+        uncertainty: Of samples (...).
+        correct: Whether each answer is right, (...) bool.
+
+    Returns:
+        The area, 0 at best.
+
+    Raises:
+        InputError: If they are not such tensors of one shape.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import area_under_risk_coverage
+        >>> uncertainty = torch.tensor([0.1, 0.2, 0.8, 0.9])
+        >>> correct = torch.tensor([True, False, True, False])
+        >>> round(area_under_risk_coverage(uncertainty, correct), 4)
+        0.3333
+    """
     curve = risk_coverage(uncertainty, correct)
     share = curve.coverage.diff(prepend=curve.coverage.new_zeros(1))
     return float((share * curve.risk).sum())
 
 
 def excess_area(uncertainty: Tensor, correct: Tensor) -> float:
-    """E-AURC: the AURC less that of a ranking that puts every right answer before every wrong one."""
+    """E-AURC: the AURC less that of a ranking that puts every right answer before every wrong one.
+
+    Args:
+        uncertainty: Of samples (...).
+        correct: Whether each answer is right, (...) bool.
+
+    Returns:
+        The excess, 0 at best.
+
+    Raises:
+        InputError: If they are not such tensors of one shape.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import excess_area
+        >>> uncertainty = torch.tensor([0.1, 0.2, 0.8, 0.9])
+        >>> correct = torch.tensor([True, False, True, False])
+        >>> round(excess_area(uncertainty, correct), 4)
+        0.125
+    """
     area = area_under_risk_coverage(uncertainty, correct)
     best = flat(correct).sort(descending=True).values
     return max(0.0, area - area_under_risk_coverage(torch.arange(len(best)).double(), best))
@@ -58,19 +139,41 @@ def excess_area(uncertainty: Tensor, correct: Tensor) -> float:
 def accuracy_against_threshold(
     prediction: Prediction, labels: Tensor, thresholds: Tensor | None = None
 ) -> ThresholdCurve:
-    """Accuracy and coverage of the samples with u <= threshold, for thresholds (T,), by default 0, 0.01 .. 1.
+    """Accuracy and coverage of the samples with u <= threshold, as in the paper's second figure.
 
-    A rejected sample (u = 1) counts as wrong: at threshold 1 this is `accuracy`.
+    A vacuous sample (u = 1) counts as wrong: at threshold 1 this is `accuracy`.
+
+    Args:
+        prediction: Of inputs (...).
+        labels: Their true classes (...), whole numbers.
+        thresholds: (T,), by default 0, 0.01 .. 1.
+
+    Returns:
+        Accuracy and coverage at each threshold.
+
+    Raises:
+        InputError: If the arguments do not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion
+        >>> from nescio.metrics import accuracy_against_threshold
+        >>> opinion = Opinion(torch.tensor([[18.0, 0.0], [2.0, 0.0]]))  # u is 0.1 and 0.5
+        >>> curve = accuracy_against_threshold(opinion, torch.tensor([0, 1]), torch.tensor([0.2, 1.0]))
+        >>> curve.accuracy
+        tensor([1.0000, 0.5000], dtype=torch.float64)
     """
     right = right_answers(prediction, labels)
     require_scores("prediction.uncertainty", prediction.uncertainty)
     u = flat(prediction.uncertainty).clamp_max(1)  # a normalised entropy can round to above 1
-    thresholds = torch.arange(101).double() / 100 if thresholds is None else _checked(thresholds)
+    limits = torch.arange(101).double() / 100
+    if thresholds is not None:
+        limits = _checked(thresholds)
     ordered, order = u.sort()
     # In the type of u: the float32 nearest to 0.1 is not above a threshold of 0.1.
-    accepted = torch.searchsorted(ordered, thresholds.to(u.dtype), right=True)
+    accepted = torch.searchsorted(ordered, limits.to(u.dtype), right=True)
     hits = torch.nn.functional.pad(right[order].cumsum(0), (1, 0)).double()
-    return ThresholdCurve(thresholds, hits[accepted] / accepted, accepted.double() / len(u))
+    return ThresholdCurve(limits, hits[accepted] / accepted, accepted.double() / len(u))
 
 
 def _checked(thresholds: Tensor) -> Tensor:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 from torch import Tensor
 
+from nescio.metrics._inputs import flat
 from nescio.metrics.calibration import (
     accuracy,
     answered_accuracy,
@@ -18,13 +17,32 @@ from nescio.metrics.calibration import (
     right_answers,
 )
 from nescio.metrics.detection import detection_by_measure
-from nescio.metrics.inputs import flat
 from nescio.metrics.selective import area_under_risk_coverage
 from nescio.opinions.categorical import Prediction
 
 
 def summary(prediction: Prediction, labels: Tensor) -> dict[str, float]:
-    """How right, how calibrated and how uncertain; mean_entropy is a part of ln K."""
+    """How right, how calibrated and how uncertain predictions are.
+
+    Args:
+        prediction: Of inputs (...) of the known classes.
+        labels: Their true classes (...).
+
+    Returns:
+        accuracy, raw_accuracy, answered_accuracy, answered, nll, brier, ece, aurc, mean_uncertainty and
+        mean_entropy, which is a share of ln K.
+
+    Raises:
+        InputError: If prediction and labels do not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Categorical
+        >>> from nescio.metrics import summary
+        >>> row = summary(Categorical(torch.tensor([[0.5, 0.5], [1.0, 0.0]])), torch.tensor([1, 0]))
+        >>> row["accuracy"], row["mean_entropy"], row["brier"]
+        (0.5, 0.5, 0.25)
+    """
     right = right_answers(prediction, labels)
     return {
         "accuracy": accuracy(prediction, labels),
@@ -40,10 +58,35 @@ def summary(prediction: Prediction, labels: Tensor) -> dict[str, float]:
     }
 
 
-def detection_summary(known: Prediction, unknown: Prediction) -> dict[str, float]:
-    """`<measure>_auroc`, `_aupr`, `_fpr95` for every measure; the unknown's entropy as a part of ln K."""
-    found = detection_by_measure(known, unknown)
-    row = {f"{name}_{key}": value for name, by in found.items() for key, value in asdict(by).items()}
-    entropy = flat(unknown.entropy(normalized=True)).double().numpy()
-    means = {"unknown_mean_entropy": entropy.mean(), "unknown_median_entropy": np.median(entropy)}
-    return row | {name: float(value) for name, value in means.items()}
+def detection_summary(known: Prediction, ood: Prediction) -> dict[str, float]:
+    """How well ood inputs are told from known ones, by every measure of doubt.
+
+    Args:
+        known: Of inputs of the known classes.
+        ood: Of inputs that are out of distribution; of the same kind and the same classes.
+
+    Returns:
+        `<measure>_auroc`, `<measure>_aupr` and `<measure>_fpr95` for every measure; ood_mean_entropy and
+        ood_median_entropy, shares of ln K.
+
+    Raises:
+        InputError: If the predictions are of different kinds or classes, or hold no sample.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion
+        >>> from nescio.metrics import detection_summary
+        >>> known = Opinion(torch.tensor([[9.0, 0.0], [0.0, 7.0]]))
+        >>> row = detection_summary(known, ood=Opinion(torch.zeros(2, 2)))
+        >>> row["uncertainty_auroc"], row["ood_mean_entropy"]
+        (1.0, 1.0)
+    """
+    row = {}
+    for name, found in detection_by_measure(known, ood).items():
+        row[f"{name}_auroc"] = found.auroc
+        row[f"{name}_aupr"] = found.aupr
+        row[f"{name}_fpr95"] = found.fpr95
+    entropy = flat(ood.entropy(normalized=True)).double().numpy()
+    row["ood_mean_entropy"] = float(entropy.mean())
+    row["ood_median_entropy"] = float(np.median(entropy))
+    return row

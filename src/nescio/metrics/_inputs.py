@@ -26,7 +26,8 @@ def require_probabilities(prediction: Prediction, name: str = "prediction") -> T
     if not given.numel():
         raise InputError(f"{name} must have one sample or more, got {describe(given)}")
     rows = given.detach().cpu().reshape(-1, given.shape[-1])
-    (least, most), (low, high) = rows.aminmax(), rows.sum(-1).aminmax()
+    least, most = rows.aminmax()
+    low, high = rows.sum(-1).aminmax()
     if not (least >= 0 and low >= 1 - SUM_TOLERANCE and high <= 1 + SUM_TOLERANCE):
         found = f"values {float(least):g} to {float(most):g}, sums {float(low):g} to {float(high):g}"
         raise InputError(f"{name}.probabilities must be zero or more and sum to 1, got {found}")
@@ -35,7 +36,8 @@ def require_probabilities(prediction: Prediction, name: str = "prediction") -> T
 
 def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
     """True classes (...) of a prediction as (M,): whole numbers from 0 to K - 1."""
-    shape, last = tuple(prediction.probabilities.shape[:-1]), prediction.num_classes - 1
+    shape = tuple(prediction.probabilities.shape[:-1])
+    last = prediction.num_classes - 1
     whole = isinstance(labels, Tensor) and labels.dtype in WHOLE
     if not whole or tuple(labels.shape) != shape:
         raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")
