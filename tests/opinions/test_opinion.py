@@ -524,3 +524,9 @@ def test_an_axis_that_is_not_there_is_refused(dim):
 def test_an_evidence_function_keeps_the_shape():
     with pytest.raises(ev.InputError, match=r"must keep the shape \(2, 3\), gave float32 \(2, 2\)"):
         ev.Opinion.from_logits(torch.zeros(2, 3), evidence=lambda z: z[:, :2])
+
+
+def test_the_repr_of_an_opinion_with_a_gradient_is_the_same():
+    evidence = torch.tensor([[8.0, 0.0]], requires_grad=True)
+    assert repr(ev.Opinion(evidence)) == "Opinion(batch (1,), 2 classes, mean uncertainty 0.200)"
+    assert repr(ev.Opinion(evidence[0])) == "Opinion(class 0, belief 0.800, uncertainty 0.200)"

@@ -12,7 +12,16 @@ from nescio.errors import InputError
 
 
 class Interval(NamedTuple):
-    """From low to high, both included."""
+    """From low to high, both included.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+
+    Example:
+        >>> Interval(low=0.98, high=0.99).high
+        0.99
+    """
 
     low: float
     high: float

@@ -341,14 +341,14 @@ class Opinion:
         if self.evidence.ndim > 1:
             mean = ""
             if self.evidence.numel():
-                mean = f", mean uncertainty {float(self.uncertainty.mean()):.3f}"
+                mean = f", mean uncertainty {float(self.uncertainty.detach().mean()):.3f}"
             batch = tuple(self.evidence.shape[:-1])
             return f"Opinion(batch {batch}, {self.num_classes} classes{mean}{prior})"
         answer = "I do not know"
         if not bool(self.is_vacuous):
             answer = f"class {int(self.labels)}"
-        belief = float(self.belief.amax())
-        uncertainty = float(self.uncertainty)
+        belief = float(self.belief.detach().amax())
+        uncertainty = float(self.uncertainty.detach())
         return f"Opinion({answer}, belief {belief:.3f}, uncertainty {uncertainty:.3f}{prior})"
 
     @property

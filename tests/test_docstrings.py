@@ -1,0 +1,86 @@
+"""What users touch says what it takes, gives and refuses, and shows it by an example that works."""
+
+import doctest
+import importlib
+import inspect
+
+import pytest
+
+import nescio
+from nescio.opinions import MEASURES
+
+# Whose __all__ is held to it. A room joins by being listed.
+ROOMS = [
+    "nescio.functional",
+    "nescio.metrics",
+    "nescio.opinions",
+    "nescio.posthoc",
+]
+# Of nescio itself, those that come from elsewhere.
+OTHERS = ["EvidentialLoss"]
+
+
+def public_objects():
+    found = {}
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        for name in module.__all__:
+            found[f"{room}.{name}"] = getattr(module, name)
+    for name in OTHERS:
+        found[f"nescio.{name}"] = getattr(nescio, name)
+    return {
+        name: thing for name, thing in found.items() if inspect.isclass(thing) or inspect.isroutine(thing)
+    }
+
+
+PUBLIC = public_objects()
+
+
+@pytest.fixture(autouse=True)
+def _measures_as_they_were(monkeypatch):
+    """An example may register a measure."""
+    monkeypatch.setattr(MEASURES, "_items", dict(MEASURES._items))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_examples_work(name):
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for test in finder.find(PUBLIC[name], name):
+        output = []
+        runner.run(test, out=output.append)
+        assert not output, "".join(output)
+    assert runner.summarize(verbose=False).attempted > 0, f"{name} has no example"
+
+
+def own_docstring(thing):
+    """Not the one that dataclasses or a base class would give."""
+    text = thing.__doc__ or ""
+    if inspect.isclass(thing) and text.startswith(f"{thing.__name__}("):
+        return ""
+    return text
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_docstrings_are_whole(name):
+    thing = PUBLIC[name]
+    text = own_docstring(thing)
+    summary = text.strip().partition("\n")[0]
+    assert summary.endswith((".", ":")), f"{name} must begin with one sentence, got {summary!r}"
+    assert "Example:" in text, f"{name} must have an example"
+    parameters = [each for each in inspect.signature(thing).parameters if each not in ("args", "kwargs")]
+    is_protocol = getattr(thing, "_is_protocol", False)
+    if parameters and not is_protocol:
+        assert "Args:" in text, f"{name} must say what it takes: {', '.join(parameters)}"
+        for parameter in parameters:
+            assert f"    {parameter}: " in text, f"{name} must say what {parameter} is"
+    if inspect.isroutine(thing) and inspect.signature(thing).return_annotation not in (None, "None"):
+        assert "Returns:" in text, f"{name} must say what it gives"
+
+
+def test_every_room_has_a_list_of_what_is_public():
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        assert sorted(module.__all__) == sorted(set(module.__all__))
+        for name in module.__all__:
+            assert hasattr(module, name), f"{room} has no {name}"
