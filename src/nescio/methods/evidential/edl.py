@@ -37,7 +37,7 @@ class EDL(Method):
     Example:
         >>> from nescio import EDL
         >>> EDL(evidence="relu", divergence_weight=1.0).loss_for(10)
-        EvidentialLoss(num_classes=10, risk=squared_error, evidence=relu, divergence_weight=1.0, \\
+        EvidentialLoss(num_classes=10, risk=squared_error, evidence=relu, divergence_weight=1.0, \
 annealing_epochs=10, reduction=mean)
     """
 
