@@ -15,7 +15,7 @@ from pathlib import Path
 
 MOST_MINUTES = 10
 QUICK = (str(Path(sys.executable).with_name("nescio")), "reproduce", "--preset", "quick", "--out", "{}")
-RAY = (sys.executable, "-m", "tests.studies.sensoy2018.two_nodes", "{}", "quick")
+RAY = (sys.executable, "-m", "tests.studies.two_nodes", "{}", "quick")
 RUNS = {"here": QUICK, "again": QUICK, "ray": RAY}
 
 
@@ -31,11 +31,12 @@ def run(command: tuple[str, ...], folder: Path) -> float:
 
 
 def numbers(folder: Path) -> dict[str, dict[str, object]]:
-    """Every result, by its name, without when and where it was made."""
+    """Every record, by its name, without when and where it was made."""
     found = {}
-    for path in sorted((folder / "results").glob("*/*.json")):
-        result = json.loads(path.read_text())
-        found[f"{path.parent.name}/{path.stem}"] = {key: result[key] for key in result if key != "made"}
+    for path in sorted((folder / "store").glob("*.json")):
+        record = json.loads(path.read_text())
+        del record["made"]
+        found[path.name] = record
     return found
 
 

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import pytest
 import typer
-from tests.studies.sensoy2018.small import DEATHS, DIGITS
+from tests.studies.small import DEAD, DIGITS
 from typer.testing import CliRunner
 
 from nescio.cli.reproduce import ManyNames, reproduce
 from nescio.errors import InputError, MissingExtraError
-from nescio.studies.sensoy2018.experiments import PRESETS, Line
+from nescio.studies.sensoy2018.presets import PRESETS, Entry
 
 
 @pytest.fixture
 def app(monkeypatch):
     """The command, with the paper in small as `quick`."""
-    lines = (Line("l2", parts=("known",)), Line("edl", parts=("known", "rotation")))
-    training = replace(DIGITS.training, epochs=1)
-    monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, lines=lines, training=training), DEATHS))
+    entries = (Entry("l2", measurements=("known",)), Entry("edl", measurements=("known", "rotation")))
+    training = {**DIGITS.training, "epochs": 1}
+    monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, entries=entries, training=training), DEAD))
     app = typer.Typer()
     app.command(cls=ManyNames)(reproduce)
     return app
@@ -33,8 +33,8 @@ def test_it_makes_a_report_and_a_second_call_only_what_is_missing(app, tmp_path)
     assert second.exit_code == 0, second.output
     assert "digits/edl-0: training, known, rotation measured" in second.stderr
     assert "l2-0" not in second.stderr
-    results = {path.name for path in (tmp_path / "out").glob("results/*/*.json")}
-    assert results == {"l2-0.json", "edl-0.json"}
+    records = [path.name.split("-")[0] for path in (tmp_path / "out" / "store").iterdir()]
+    assert sorted(records) == ["known", "known", "rotation", "training", "training"]
     third = CliRunner().invoke(app, ["--sets", "digits", "--methods", "l2", "edl", "--out", out])
     assert third.stderr.strip() == ""
 
@@ -44,9 +44,9 @@ def planned(monkeypatch):
     """What the command asks for, without doing it."""
     asked = {}
     monkeypatch.setattr(
-        "nescio.studies.sensoy2018.experiments.plan", lambda *given: asked.update(given=given) or []
+        "nescio.studies.sensoy2018.presets.plan", lambda *given: asked.update(given=given) or []
     )
-    monkeypatch.setattr("nescio.studies.sensoy2018.grid.run_grid", lambda *given: asked.update(ran=given))
+    monkeypatch.setattr("nescio.studies.runner.run", lambda *given: asked.update(ran=given))
     return asked
 
 
@@ -76,7 +76,7 @@ def test_a_word_that_belongs_to_no_option(app):
     ("given", "message"),
     [
         ({"preset": "slow"}, "preset must be one of"),
-        ({"seeds": 0}, "seeds must be 1 or more"),
+        ({"seeds": 0}, "seeds must be a whole number from 1 on"),
         ({"sets": ["cifar5"]}, "sets must be of digits"),
         ({"methods": ["mnf"]}, "methods must be of"),
         ({"only": ["figure9"]}, "only must be of"),
@@ -86,7 +86,7 @@ def test_a_word_that_belongs_to_no_option(app):
 def test_bad_names(app, tmp_path, given, message):
     with pytest.raises(InputError, match=message):
         reproduce(**{"out": tmp_path / "new", "seeds": 1, **given})
-    assert not (tmp_path / "new" / "results").exists()
+    assert not (tmp_path / "new" / "store").exists()
 
 
 def test_out_is_a_file(app, tmp_path):

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from nescio.cli.console import require_folder
 
 if TYPE_CHECKING:
-    from nescio.studies.sensoy2018.engine import Told
+    from nescio.studies.runner import Progress
 
 Several = list[str] | None
 
@@ -23,7 +23,10 @@ class ManyNames(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Say the option again before every further word."""
-        several = {name for each in self.params if getattr(each, "multiple", False) for name in each.opts}
+        several = set()
+        for parameter in self.params:
+            if getattr(parameter, "multiple", False):
+                several |= set(parameter.opts)
         said: list[str] = []
         option = ""
         for word in args:
@@ -38,7 +41,7 @@ class ManyNames(TyperCommand):
 def reproduce(
     only: Annotated[
         Several,
-        typer.Option(metavar="NAME...", help="Only these: table1, figure1 to figure5, losses, deaths."),
+        typer.Option(metavar="NAME...", help="Only these: table1, figure1 to figure5, losses, dead_classes."),
     ] = None,
     preset: Annotated[
         str, typer.Option(help="quick: digits, some minutes. paper: the paper's own data, many hours.")
@@ -55,25 +58,25 @@ def reproduce(
     from nescio.demo.run import require_extras
 
     require_extras()
-    from nescio.studies.sensoy2018.experiments import plan
-    from nescio.studies.sensoy2018.grid import run_grid
-    from nescio.studies.sensoy2018.report import write_report
+    from nescio.studies.runner import run
+    from nescio.studies.sensoy2018 import report
+    from nescio.studies.sensoy2018.presets import plan
 
     experiments = plan(preset, seeds, sets or (), methods or (), only or ())
     folder = Path("results", preset) if out is None else out
     require_folder(folder)
-    with _shown() as told:
-        run_grid(experiments, folder, on, told)
-    path = write_report(folder, preset)
+    with _progress() as progress:
+        run(experiments, folder, on, progress)
+    path = report.write(folder, preset, seeds)
     typer.echo(f"Open in a browser: {path.resolve().as_uri()}")
 
 
 @contextmanager
-def _shown() -> Iterator[Told]:
+def _progress() -> Iterator[Progress]:
     """Lines that stay, and below them on a terminal the training at work."""
     from rich.console import Console
 
-    from nescio.studies.sensoy2018.engine import Told
+    from nescio.studies.runner import Progress
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with console.status("starting") as status:
@@ -81,4 +84,4 @@ def _shown() -> Iterator[Told]:
         def epoch(name: str, metrics: dict[str, float]) -> None:
             status.update(f"{name}: epoch {metrics['epoch']:.0f}, accuracy {metrics['accuracy']:.3f}")
 
-        yield Told(lambda line: console.print(line, markup=False), epoch)
+        yield Progress(lambda line: console.print(line, markup=False), epoch)

@@ -1,177 +1,111 @@
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
-from tests.studies.sensoy2018.small import SMALL
+from tests.studies.page import Page
+from tests.studies.small import one
 
-from nescio.errors import DataError, InputError
+from nescio.errors import InputError
+from nescio.studies.claims import NOT_REPRODUCED, PARTLY
+from nescio.studies.report import MARKDOWN, render
+from nescio.studies.runner import store_in
 from nescio.studies.sensoy2018 import report
-from nescio.studies.sensoy2018.book import Book
-from nescio.studies.sensoy2018.claims import CLAIMS, MARKS, NOT, PARTLY, REPRODUCED
-from nescio.studies.sensoy2018.experiments import PRESETS
-from nescio.studies.sensoy2018.results import write_result
+from nescio.studies.sensoy2018.claims import CLAIMS
+from nescio.studies.sensoy2018.presets import AWAITED, PRESETS
+from nescio.studies.sensoy2018.results import PaperResults
 
 pytestmark = pytest.mark.usefixtures("_small")
-EMPTY_TAGS = {"meta", "img", "br", "link", "input", "hr"}
 FIGURES = ["figure1", "figure2", "figure3", "figure4", "figure4-honest", "losses"]
 
 
-class Page(HTMLParser):
-    """Checks that what is opened is closed, and collects what there is."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.attributes = [], [], []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in EMPTY_TAGS:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def values(self, name):
-        return [value for key, value in self.attributes if key == name]
+@pytest.fixture
+def made(results):
+    return report.make_report(results)
 
 
 @pytest.fixture
-def made(book):
-    return report.make_report(book)
+def text(made):
+    return render(made, MARKDOWN)
 
 
-@pytest.fixture(scope="module")
-def written(folder):
-    """The folder with the results and, now, the report of them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "quick", SMALL)
-        report.write_report(folder, "quick")
-    return folder
-
-
-def test_what_was_made_with_other_settings_is_left_out_and_said(book, tmp_path):
-    (first, third), (second,) = book.of("digits", "l2"), book.of("digits", "edl-paper")
-    first = replace(first, trained={**first.trained, "data": "mnist"})
-    part = second.parts["pgd"]
-    stale = {**part, "settings": {**part["settings"], "steps": 99}}
-    second = replace(second, parts={**second.parts, "pgd": stale})
-    for each in (first, second, third):
-        write_result(tmp_path / "results" / each.study / f"{each.variant}-{each.seed}.json", each)
-    found = Book.read(tmp_path, "quick")
-    names = [f"{each.study}/{each.variant}-{each.seed}" for each in (first, second)]
-    assert found.left_out == sorted([names[0], f"{names[1]}: pgd"])
-    assert [set(each.parts) for each in found.results if each.variant == second.variant] == [
-        set(second.parts) - {"pgd"}
-    ]
-    made = report.make_report(found)
-    assert f"{second.study}/{second.variant}-{second.seed}" in made.missing
-    assert f"Left out**, as made with other settings: {', '.join(found.left_out)}" in report.render(
-        made, report.MARKDOWN
-    )
-
-
-def test_everything_is_written(written):
-    names = {path.name for path in (written / "figures").iterdir()}
-    assert names == {f"{name}.{kind}" for name in FIGURES for kind in ("png", "svg", "csv")} | {
-        "table1.csv",
-        "deaths.csv",
-    }
-    assert (written / "report.html").exists()
-    text = (written / "report.md").read_text(encoding="utf-8")
-    for name in FIGURES:
-        assert f"(figures/{name}.png)" in text
-
-
-def test_the_page_is_whole_and_takes_nothing_from_outside(written):
-    text = (written / "report.html").read_text(encoding="utf-8")
-    page = Page(text)
-    assert text.lstrip().startswith("<!doctype html>")
+def test_everything_is_written(folder, tmp_path, results):
+    (tmp_path / "store").symlink_to(folder / "store")
+    path = report.write(tmp_path, "quick")
+    names = {each.name for each in (tmp_path / "figures").iterdir()}
+    expected = {f"{name}.{kind}" for name in FIGURES for kind in ("png", "svg", "csv")}
+    assert names == expected | {"table1.csv", "dead_classes.csv"}
+    page = Page(path.read_text(encoding="utf-8"))
     assert page.open == []
     ids = page.values("id")
     assert len(ids) == len(set(ids))
     assert set(FIGURES) <= set(ids)
     assert page.tags.count("svg") == len(FIGURES)
-    assert not {"script", "link", "iframe"} & set(page.tags)
-    assert not re.search(r"url\((?!#)|@import|https?://", text)
-    addresses = page.values("src") + page.values("href") + page.values("xlink:href")
-    assert all(address.startswith(("#", "data:image/png;base64,")) for address in addresses)
-    assert {address[1:] for address in page.values("href") if address.startswith("#")} <= set(ids)
+    links = {address[1:] for address in page.values("href") if address.startswith("#")}
+    assert links <= set(ids)
+    words = (tmp_path / "report.md").read_text(encoding="utf-8")
+    for name in FIGURES:
+        assert f"(figures/{name}.png)" in words
 
 
-def test_the_markdown_has_whole_tables(written):
-    lines = (written / "report.md").read_text(encoding="utf-8").splitlines()
+def test_the_markdown_has_whole_tables(text):
+    lines = text.splitlines()
     widths = [line.count("|") for line in lines]
-    for place, line in enumerate(lines):
-        if set(line) == {"|", "-"}:
-            assert widths[place - 1] == widths[place] == widths[place + 1], lines[place - 1]
-    assert sum(set(line) == {"|", "-"} for line in lines) == 8
+    rules = [place for place, line in enumerate(lines) if set(line) == {"|", "-"}]
+    for place in rules:
+        assert widths[place - 1] == widths[place] == widths[place + 1], lines[place - 1]
+    assert len(rules) == 9
 
 
-def test_every_claim_is_shown_with_its_rule_and_numbers(written, made):
-    text = (written / "report.md").read_text(encoding="utf-8")
+def test_every_claim_is_shown_with_its_rule_and_numbers(text, made):
     assert [each.claim for each in made.claims] == list(CLAIMS)
     for each in made.claims:
-        assert text.count(f"| {each.claim.says}.<br>*Rule: {each.claim.rule}.* |") == 1
+        assert text.count(f"| {each.claim.says}.<br>*Rule: {each.claim.rule}.*") == 1
         for subject, verdict in each.verdicts.items():
             assert f"| {subject or 'all'} | **{verdict.mark}** | {verdict.found} |" in text
 
 
-def test_the_verdicts_are_counted_and_those_unlike_the_paper_listed(written, made):
-    marks = [verdict.mark for each in made.claims for verdict in each.verdicts.values()]
-    assert made.tally == {mark: marks.count(mark) for mark in MARKS}
-    assert sum(made.tally.values()) == len(marks)
-    text = (written / "report.md").read_text(encoding="utf-8")
-    assert f"{len(marks)} verdicts: {made.tally[REPRODUCED]} reproduced, " in text
+def test_those_unlike_the_paper_are_listed(text, made):
     head = text[: text.index("### All claims")]
     for each in made.claims:
         for subject, verdict in each.verdicts.items():
-            said = f"- {each.claim.says}. **{subject or 'Here'}, on {each.on}:** {verdict.found}."
-            assert (said in head) == (verdict.mark in (NOT, PARTLY))
+            said = f"- {each.claim.says}. **{subject or 'Here'}, on {each.stand_in}:** {verdict.found}."
+            assert (said in head) == (verdict.mark in (NOT_REPRODUCED, PARTLY))
 
 
-def test_the_quick_run_is_not_taken_for_the_paper(written):
-    for name in ("report.md", "report.html"):
-        text = (written / name).read_text(encoding="utf-8")
-        assert "This is the quick run, not the paper" in text
-        assert "digits for MNIST, letters for notMNIST" in text
-    assert "Data: digits and letters." in text
-    assert "Data: MNIST" not in text
+def test_the_quick_run_is_not_taken_for_the_paper(text):
+    assert "This is the quick run, not the paper" in text
+    assert "digits for MNIST, letters for notMNIST" in text
+    assert "*Data: digits and letters.*" in text
 
 
-def test_settings_and_hardware_are_said(made, book):
-    rows = made.tables["settings"].rows
+def test_settings_and_hardware_are_said(made, results):
+    rows = made.settings.rows
     assert ("digits", "L2", "0, 1") in [tuple(row[:3]) for row in rows]
     dropout = next(row for row in rows if row[1] == "Dropout")
     assert dropout[3:5] == ("2", "64")
-    assert dropout[6] == "4 / 2"  # when measured, when attacked
-    assert "dropout 0.5" in dropout[7]
-    assert "samples" not in dropout[7]
-    assert next(row for row in rows if row[1] == "EDL")[6] == "-"
-    hardware = book.results[0].made["hardware"]
+    assert dropout[6] == "100"
+    assert dropout[7] == "4 / 2"  # when measured, when attacked
+    assert "dropout 0.5" in dropout[8]
+    assert "samples" not in dropout[8]
+    assert next(row for row in rows if row[1] == "EDL")[7] == "-"
+    hardware = results.results[0].made["known"]["hardware"]
     assert f"{hardware['cores']} cores, {hardware['threads']} threads" in made.hardware[0]
 
 
-def test_nothing_is_missing_of_a_whole_run(made):
-    assert made.missing == []
+def test_nothing_is_missing_of_a_whole_run(made, results):
+    assert report.missing_results(results) == []
+    assert [heading for heading, _ in made.notices] == ["This is the quick run, not the paper's experiment:"]
 
 
-def test_what_is_missing_is_shown_as_missing(book, tmp_path):
-    some = [each for each in book.results if each.variant in ("edl", "l2") and each.seed == 0]
-    for each in some:
-        parts = {name: part for name, part in each.parts.items() if (each.variant, name) != ("edl", "pgd")}
-        path = tmp_path / "results" / each.study / f"{each.variant}-{each.seed}.json"
-        write_result(path, type(each)(**{**vars(each), "parts": parts}))
-    report.write_report(tmp_path, "quick")
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    said = re.search(r"\*\*Not measured yet:\*\* (.*?)\. These", text, flags=re.DOTALL)[1]
+def test_what_is_missing_is_shown_as_missing(folder, tmp_path):
+    (tmp_path / "store").mkdir()
+    for arm, left_out in (("edl", "pgd"), ("l2", "")):
+        for each in one(arm).measurements:
+            path = store_in(folder).path(one(arm).plan, each)
+            if each.name != left_out:
+                (tmp_path / "store" / path.name).write_bytes(path.read_bytes())
+    text = render(report.make_report(PaperResults.read(tmp_path, "quick")), MARKDOWN)
+    said = re.search(r"\*\*Not measured yet:\*\* (.*?)\. These", text)[1].split(", ")
     assert "digits/edl-0" in said
     assert "digits/dropout-0" in said
     assert "digits/l2-0" not in said
@@ -179,26 +113,22 @@ def test_what_is_missing_is_shown_as_missing(book, tmp_path):
     assert "`nescio reproduce --preset quick --out DIR`, where DIR is the folder of this report" in text
 
 
+def test_an_arm_that_is_awaited_is_named(results, monkeypatch):
+    digits, dead = PRESETS["quick"]
+    entries = tuple(replace(each, former=AWAITED) if each.arm == "edl" else each for each in digits.entries)
+    monkeypatch.setitem(PRESETS, "quick", (replace(digits, entries=entries), dead))
+    kept = tuple(each for each in results.experiments if each.arm != "edl")
+    assert report.awaited_arms(replace(results, experiments=kept)) == ["EDL on digits"]
+
+
 @pytest.mark.parametrize("preset", ["quick", "paper"])
 def test_a_report_of_nothing(tmp_path, preset):
-    path = report.write_report(tmp_path, preset)
-    text = path.read_text(encoding="utf-8")
+    text = report.write(tmp_path, preset).read_text(encoding="utf-8")
     assert "No result to draw yet" in text
     assert "Not measured yet" in text
     assert Page(text).open == []
 
 
-def test_results_of_another_preset_are_left_out(folder):
-    assert Book.read(folder, "quick").results
-    assert {each.study for each in Book.read(folder, "paper").results} <= {"deaths"}
-
-
 def test_no_such_preset(tmp_path):
     with pytest.raises(InputError, match="preset must be one of"):
-        report.write_report(tmp_path, "slow")
-
-
-def test_a_folder_that_can_not_be_written_to(tmp_path):
-    (tmp_path / "report.md").mkdir()
-    with pytest.raises(DataError, match="can't be written to"):
-        report.write_report(tmp_path, "quick")
+        report.write(tmp_path, "slow")

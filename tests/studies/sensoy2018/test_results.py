@@ -1,124 +1,55 @@
-import json
-import math
-
 import pytest
-import torch
-from tests.studies.sensoy2018.small import one
+from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
-from nescio.errors import DataError
-from nescio.studies.sensoy2018 import results
-from nescio.studies.sensoy2018.results import (
-    Result,
-    differing,
-    new_result,
-    plain,
-    processor,
-    read_result,
-    read_results,
-    write_result,
-)
+from nescio.errors import InputError
+from nescio.metrics import wilson_interval
+from nescio.studies.sensoy2018.results import PaperResults
 
 
-@pytest.fixture
-def result():
-    numbers = {
-        "curve": torch.tensor([0.5, 0.25]),
-        "none": math.nan,
-        "name": "a [b, c]",
-        "deep": [[1, 2], [3]],
-    }
-    return new_result(one("edl")).with_part("known", {"images": (1, 2)}, numbers, 1.234)
+@pytest.mark.usefixtures("_small")
+def test_read(folder):
+    found = PaperResults.read(folder, "quick")
+    assert found.comparisons == ["digits"]
+    assert (found.comparison("mnist"), found.comparison("cifar5")) == ("digits", None)
+    assert len(found.of("digits", "edl")) == 3
+    assert len(found.experiments) == len(found.results)
 
 
-def test_written_and_read(result, tmp_path):
-    write_result(tmp_path / "results" / "digits" / "edl-0.json", result)
-    again = read_result(tmp_path / "results" / "digits" / "edl-0.json")
-    assert again == result
-    assert again.numbers("known") == {
-        "curve": [0.5, 0.25],
-        "none": None,
-        "name": "a [b, c]",
-        "deep": [[1, 2], [3]],
-    }
-    assert again.numbers("strangers") is None
-    assert read_results(tmp_path) == [result]
+@pytest.mark.usefixtures("_small")
+def test_more_seeds_than_the_preset_has_are_expected_where_asked_for(folder):
+    found = PaperResults.read(folder, "quick", seeds=3)
+    assert sum(each.arm == "l2" for each in found.experiments) == 3
+    assert sum(each.arm == "edl" for each in found.experiments) == 3
+    assert len(found.of("digits", "l2")) == 2
 
 
-def test_lists_of_numbers_take_one_line(result, tmp_path):
-    write_result(tmp_path / "one.json", result)
-    text = (tmp_path / "one.json").read_text()
-    assert '"curve": [0.5, 0.25]' in text
-    assert '"filters": [6, 8]' in text
-    assert json.loads(text)["format"] == 1
+def test_results_of_another_preset_are_not_taken(folder):
+    assert PaperResults.read(folder, "paper").results == []
 
 
-def test_what_depends_on_the_machine_is_kept_apart(result):
-    data = result.to_dict()
-    assert set(data["made"]) == {"versions", "hardware", "seconds"}
-    assert set(data["made"]["hardware"]) == {"processor", "cores", "threads"}
-    assert data["made"]["hardware"]["threads"] == torch.get_num_threads()
-    assert data["made"]["versions"]["torch"] == torch.__version__
-    assert data["made"]["seconds"] == {"known": 1.23}
-    rest = json.dumps({name: value for name, value in data.items() if name != "made"})
-    assert processor() not in rest
-    assert "1.23" not in rest
+def test_no_such_preset(tmp_path):
+    with pytest.raises(InputError, match="preset must be one of"):
+        PaperResults.read(tmp_path, "slow")
 
 
-def test_a_part_that_was_measured_elsewhere_says_so(result, monkeypatch):
-    here = {"versions": result.made["versions"], "hardware": result.made["hardware"]}
-    there = {**here, "hardware": {"processor": "another", "cores": 64, "threads": 64}}
-    monkeypatch.setattr(results, "surroundings", lambda: there)
-    later = result.with_part("pgd", {}, {}, 5.0)
-    assert {name: later.made[name] for name in here} == here
-    assert later.made["elsewhere"] == {"pgd": there}
-    assert later.made["seconds"] == {"known": 1.23, "pgd": 5.0}
-    monkeypatch.setattr(results, "surroundings", lambda: here)
-    assert "elsewhere" not in later.with_part("pgd", {}, {}, 5.0).made
+def test_which_arms_there_should_be():
+    assert EMPTY.expected("cifar5")[-2:] == ["edl", "edl-printed"]
+    assert EMPTY.expected("mnist")[-1] == "edl-notebook"
+    assert results_of([], "quick").expected("cifar5") == []
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("", "is damaged"),
-        ("[1]", "is damaged"),
-        ("{}", "is damaged"),
-        ('{"format": 1, "study": "digits"}', "is damaged"),
-        ('{"format": 7}', "has format 7, this version of nescio reads 1"),
-    ],
-)
-def test_a_file_that_is_no_result(tmp_path, content, reason):
-    (tmp_path / "bad.json").write_text(content)
-    with pytest.raises(DataError, match=reason):
-        read_result(tmp_path / "bad.json")
+def test_a_share_has_an_interval_over_its_images():
+    known = {"images": 50, "scores": {"accuracy": 0.9}}
+    ood = {"images": {"known": 20, "ood": 30}, "scores": {"entropy_fpr95": 0.2}}
+    made = results_of([result("edl", known=known, ood=ood)])
+    assert made.share("mnist", "edl", "known", "scores", "accuracy").interval == wilson_interval(0.9, 50)
+    assert made.share("mnist", "edl", "ood", "scores", "entropy_fpr95").interval == wilson_interval(0.2, 20)
+    assert made.average("mnist", "edl", "known", "scores", "accuracy").interval is None
+    assert made.share("mnist", "l2", "known", "scores", "accuracy") is None
+    assert made.images("mnist", "l2", "known") is None
 
 
-def test_no_file(tmp_path):
-    with pytest.raises(DataError, match=r"gone\.json is damaged"):
-        read_result(tmp_path / "gone.json")
-    assert read_results(tmp_path) == []
-
-
-def test_differing_settings_are_named():
-    before = plain(one("edl").description())
-    now = plain(one("edl", 1).description())
-    now["method"]["evidence"] = "relu"
-    assert sorted(differing(before, now)) == ["method.evidence", "training.seed"]
-    assert differing(before, before) == []
-
-
-def test_a_setting_that_came_later_was_at_its_default_before():
-    before, now = (plain(one("edl").description()) for _ in range(2))
-    del before["method"]["output_bias"]
-    assert differing(before, now) == []
-    now["method"]["output_bias"] = 1.0
-    assert differing(before, now) == ["method.output_bias"]
-    del before["training"]["shift"]
-    assert differing(before, now) == ["method.output_bias", "training.shift"]
-
-
-def test_infinity_is_no_number():
-    assert plain({"a": float("inf"), 1: (2.0, True, None)}) == {"a": None, "1": [2.0, True, None]}
-
-
-def test_a_result_is_a_value():
-    assert Result("a", "b", 0, {}) == Result("a", "b", 0, {})
+def test_settings_over_the_arms(results):
+    assert results.setting("digits", "fgsm", "images") == [20]
+    assert results.setting("digits", "pgd", "samples") == [None, 2]
+    assert EMPTY.setting("mnist", "fgsm", "images") == []

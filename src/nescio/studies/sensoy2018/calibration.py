@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from nescio.studies.sensoy2018.book import Book, label, spread
-from nescio.studies.sensoy2018.experiments import COMPARED, KNOWN
+from nescio.studies.estimates import text_of
+from nescio.studies.report import Table
+from nescio.studies.sensoy2018.arms import COMPARED, label
+from nescio.studies.sensoy2018.presets import KNOWN
+from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 # What is shown: heading, name of the score, digits, scale.
-MEASURES = (
+SCORES = (
     ("calibration error, %", "ece", 2, 100.0),
     ("NLL", "nll", 4, 1.0),
     ("Brier", "brier", 4, 1.0),
     ("AURC, %", "aurc", 3, 100.0),
 )
-HEADER = ("method", *(heading for heading, *_ in MEASURES))
+HEADER = ("method", *(heading for heading, *_ in SCORES))
 
 
-def table(book: Book, study: str) -> list[tuple[str, ...]]:
-    """A line for each method: means over the seeds with their standard deviations."""
-    return [
-        (
-            label(variant),
-            *(
-                spread(book.values(study, variant, KNOWN, "scores", name), digits, scale)
-                for _, name, digits, scale in MEASURES
-            ),
-        )
-        for variant in COMPARED
-    ]
+def table(results: PaperResults, comparison: str) -> Table:
+    """A line for each method."""
+    rows = []
+    for arm in COMPARED:
+        cells = [label(arm)]
+        for _, name, digits, scale in SCORES:
+            found = results.average(comparison, arm, KNOWN, "scores", name)
+            cells.append(text_of(found, digits, scale))
+        rows.append(tuple(cells))
+    caption = (
+        "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: the "
+        "share of errors among the most certain images, averaged over how many these are; certain by u "
+        "for EDL and by entropy for the others. In brackets 95% intervals over three seeds."
+    )
+    title = f"How good the probabilities are, {TITLES[comparison]}"
+    return Table(f"probabilities-{comparison}", title, caption, HEADER, rows)

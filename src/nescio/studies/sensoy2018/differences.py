@@ -4,42 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nescio.studies.sensoy2018.book import TITLES, Book
-from nescio.studies.sensoy2018.experiments import PRESETS, Experiment, Study
+from nescio.studies.sensoy2018.presets import Comparison
+from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 # True of every preset, which a test holds them to.
 ALWAYS = (
     "The convolutions are not padded (VALID), as in the code of Louizos and Welling, whose set-up the paper "
-    "follows; the author's own code pads them (SAME).",
-    "The author's code has, for MNIST, 50 epochs in batches of 1000 at a constant rate; for CIFAR5 nothing "
-    "is published. Louizos and Welling average 100 draws of the weights for a prediction.",
-    "EDL as this library trains it by default has exp evidence, not ReLU, and no weight penalty. In training "
-    "half of the hidden layer is dropped, as in the author's code; the paper says nothing of it for EDL.",
-    "EDL (as in the paper) starts the biases of its outputs at 1: all ReLU evidence is alive at first.",
+    "follows; only the arm that follows the author's notebook pads them (SAME), as that does.",
+    "The author's notebook has, for MNIST, 50 epochs in batches of 1000 at a constant rate; for CIFAR5 "
+    "nothing is published. Louizos and Welling average 100 draws of the weights for a prediction.",
+    "EDL as this library trains it has exp evidence, not ReLU, and no weight penalty. In training half of "
+    "the hidden layer is dropped, as in the author's notebook; the paper says nothing of it for EDL.",
+    "EDL (as printed) has what the paper says and nothing else: ReLU evidence, equation 5, the annealed "
+    "divergence, Adam; no penalty and no dropout. The paper does not say how weights start.",
+    "EDL (author's notebook) has the notebook's way to start weights, its padding, its penalty of 0.005 and "
+    "its dropout.",
     "The three losses are compared with exp evidence and without a penalty, all else alike. The author's "
-    "code has ReLU and a penalty of 0.005 with equation 5, exp and 0.001 with the other two.",
+    "notebook has ReLU and a penalty of 0.005 with equation 5, exp and 0.001 with the other two.",
 )
 
 
-def differences(book: Book) -> list[str]:
+def differences(results: PaperResults) -> list[str]:
     """A sentence or two for each."""
-    studies = [study for study in PRESETS[book.preset] if study.name in book.studies]
-    return [*ALWAYS, _members(studies), _attacked(studies)]
+    comparisons = results.preset_comparisons()
+    return [*ALWAYS, _members(comparisons), _held_out(comparisons), _attacked(comparisons)]
 
 
-def _members(studies: Sequence[Study]) -> str:
-    found = [_size(each) for study in studies for each in study.experiments(1)]
-    return (
-        f"Deep Ensemble: {'; '.join(each for each in found if each)}. The paper does not say how many it has."
-    )
+def _members(comparisons: Sequence[Comparison]) -> str:
+    found = []
+    for comparison in comparisons:
+        for experiment in comparison.experiments(1):
+            members = experiment.plan.method.get("num_members")
+            if members is not None:
+                epochs = experiment.plan.training["epochs"]
+                found.append(f"on {TITLES[comparison.name]} {members} networks of {epochs} epochs")
+    return f"Deep Ensemble: {'; '.join(found)}. The paper does not say how many it has."
 
 
-def _size(experiment: Experiment) -> str:
-    size = getattr(experiment.method, "size", None)
-    where = TITLES[experiment.study.name]
-    return f"on {where} {size} networks of {experiment.training.epochs} epochs" if size else ""
+def _held_out(comparisons: Sequence[Comparison]) -> str:
+    found = []
+    for comparison in comparisons:
+        counts = sorted({experiment.plan.held_out for experiment in comparison.experiments()})
+        said = " or ".join(str(count) if count else "none" for count in counts)
+        found.append(f"on {TITLES[comparison.name]} {said}")
+    return f"Training images kept apart to follow the trainings by: {'; '.join(found)}."
 
 
-def _attacked(studies: Sequence[Study]) -> str:
-    found = "; ".join(f"on {TITLES[study.name]} {study.measuring.attacked}" for study in studies)
-    return f"Only some of the test images are attacked, the same for all methods: {found}."
+def _attacked(comparisons: Sequence[Comparison]) -> str:
+    found = []
+    for comparison in comparisons:
+        counts = set()
+        for experiment in comparison.experiments():
+            for measurement in experiment.measurements:
+                if measurement.name == "fgsm":
+                    counts.add(measurement.settings()["images"])
+        said = " or ".join(str(count) for count in sorted(counts))
+        found.append(f"on {TITLES[comparison.name]} {said}")
+    return f"Only some of the test images are attacked, the same for all methods: {'; '.join(found)}."

@@ -3,76 +3,91 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Picture
 
 from nescio.plots import INK, PALETTE
-from nescio.studies.sensoy2018.book import MNIST, TITLES, Book, label
-from nescio.studies.sensoy2018.drawing import THIRD, Drawn, Row, legend, styled
-from nescio.studies.sensoy2018.experiments import ROTATION
-from nescio.studies.sensoy2018.results import Result
+from nescio.studies.figures import THIRD, Figure, Row, add_legend
+from nescio.studies.results import Result
+from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018.looks import in_our_style
+from nescio.studies.sensoy2018.presets import ROTATED_ARMS, ROTATION
+from nescio.studies.sensoy2018.results import MNIST, TITLES, PaperResults
 
-SHOWN = ("l2", "edl", "edl-paper")
 COLOURS = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"
+WIDTH = 10.6  # inches, of all panels together at most
 PEAK = 0.2  # a class is drawn when some model at some angle finds it at least so probable
 
 
-@styled
-def draw(book: Book) -> list[Drawn]:
-    """The first seed of each variant; nothing where none was measured."""
-    study = book.study(MNIST)
-    shown = book.variants(study, ROTATION, SHOWN)
-    if study is None or not shown:
+@in_our_style
+def draw(results: PaperResults) -> list[Figure]:
+    """The first seed of each arm; nothing where none was measured."""
+    comparison = results.comparison(MNIST)
+    arms = results.arms(comparison, ROTATION, ROTATED_ARMS)
+    if comparison is None or not arms:
         return []
-    first = {variant: first_result(book, study, variant) for variant in shown}
-    found = {variant: result.parts[ROTATION]["numbers"] for variant, result in first.items()}
-    figure = Figure(figsize=(THIRD * len(shown), 3.6), layout="constrained")
-    grid = figure.subplots(2, len(shown), squeeze=False, height_ratios=(1, 0.13))
-    classes = classes_drawn(list(found.values()))
-    for axes, strip, (variant, numbers) in zip(*grid, found.items(), strict=True):
-        _draw_lines(axes, numbers, classes, with_uncertainty=variant != "l2")
-        _draw_strip(strip, numbers)
-        axes.set_title("softmax (L2)" if variant == "l2" else label(variant), loc="left", weight="bold")
+    first = {arm: _first_result(results, comparison, arm) for arm in arms}
+    numbers = {arm: result.numbers[ROTATION] for arm, result in first.items()}
+    classes = classes_drawn(list(numbers.values()))
+    width = min(THIRD, WIDTH / len(arms))
+    picture = Picture(figsize=(width * len(arms), 3.6), layout="constrained")
+    grid = picture.subplots(2, len(arms), squeeze=False, height_ratios=(1, 0.13))
+    for column, arm in enumerate(arms):
+        axes = grid[0][column]
+        _draw_lines(axes, numbers[arm], classes, with_uncertainty=arm != "l2")
+        _draw_strip(grid[1][column], numbers[arm])
+        title = "softmax (L2)" if arm == "l2" else label(arm)
+        axes.set_title(title, loc="left", weight="bold", size=11)
     grid[0][0].set_ylabel("probability")
-    legend(figure, columns=len(classes) + 1)
+    add_legend(picture, columns=len(classes) + 1)
     caption = (
-        f"The narrowest 1 of the test images of {TITLES[study]}, turned counter-clockwise; "
+        f"The narrowest 1 of the test images of {TITLES[comparison]}, turned counter-clockwise; "
         f"{_seeds(first)}. Classes that stay below {100 * PEAK:.0f}% at every angle are not drawn, nor more "
         f"than {len(COLOURS)}."
     )
-    rows = [row for result in first.values() for row in _rows(result)]
-    return [Drawn("figure1", "Figure 1: the turning 1", caption, figure, rows)]
+    rows: list[Row] = []
+    for result in first.values():
+        rows += _rows(result)
+    return [Figure("figure1", "Figure 1: the turning 1", caption, picture, rows)]
 
 
-def first_result(book: Book, study: str, variant: str) -> Result:
-    """Of the least seed for which the 1 was turned."""
-    return next(each for each in book.of(study, variant) if ROTATION in each.parts)
+def _first_result(results: PaperResults, comparison: str, arm: str) -> Result:
+    return next(each for each in results.of(comparison, arm) if ROTATION in each.numbers)
 
 
-def _seeds(results: dict[str, Result]) -> str:
+def _seeds(first: Mapping[str, Result]) -> str:
     """The seeds in words: one where all have the same."""
-    if len({result.seed for result in results.values()}) == 1:
-        return f"seed {next(iter(results.values())).seed}"
-    return "seeds: " + ", ".join(f"{label(name)} {result.seed}" for name, result in results.items())
+    seeds = {result.seed for result in first.values()}
+    if len(seeds) == 1:
+        return f"seed {seeds.pop()}"
+    named = [f"{label(arm)} {result.seed}" for arm, result in first.items()]
+    return f"seeds: {', '.join(named)}"
 
 
-def classes_drawn(all_numbers: list[Any]) -> list[int]:
+def classes_drawn(all_numbers: Sequence[Any]) -> list[int]:
     """The 1, then what some model finds probable at some angle; no more than there are colours."""
     peaks = np.max([np.max(numbers["probabilities"], axis=0) for numbers in all_numbers], axis=0)
     peaks[all_numbers[0]["classes"].index("1")] = 2.0
     ranked = [int(place) for place in np.argsort(-peaks, kind="stable")]
-    return [place for place in ranked if peaks[place] >= PEAK][: len(COLOURS)]
+    probable = [place for place in ranked if peaks[place] >= PEAK]
+    return probable[: len(COLOURS)]
 
 
-def _draw_lines(axes: Any, numbers: Any, classes: list[int], with_uncertainty: bool) -> None:
+def _draw_lines(axes: Any, numbers: Any, classes: Sequence[int], with_uncertainty: bool) -> None:
     probabilities = np.array(numbers["probabilities"])
     for place, one in enumerate(classes):
-        style: dict[str, Any] = {"color": PALETTE[COLOURS[place]], "marker": MARKERS[place]}
-        axes.plot(numbers["degrees"], probabilities[:, one], label=numbers["classes"][one], **style)
+        axes.plot(
+            numbers["degrees"],
+            probabilities[:, one],
+            label=numbers["classes"][one],
+            color=PALETTE[COLOURS[place]],
+            marker=MARKERS[place],
+        )
     if with_uncertainty:
         axes.plot(numbers["degrees"], numbers["uncertainty"], color=INK, linestyle="--", label="uncertainty")
     axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=range(0, 181, 30), xticklabels=[])
@@ -93,17 +108,17 @@ def _draw_strip(axes: Any, numbers: Any) -> None:
 
 
 def _rows(result: Result) -> list[Row]:
-    numbers = result.parts[ROTATION]["numbers"]
-    return [
-        {
-            "data": result.study,
-            "method": result.variant,
+    numbers = result.numbers[ROTATION]
+    rows: list[Row] = []
+    for place, degrees in enumerate(numbers["degrees"]):
+        row: Row = {
+            "data": result.comparison,
+            "method": result.arm,
             "seed": result.seed,
             "degrees": degrees,
-            "uncertainty": uncertainty,
-            **{f"probability_{name}": p for name, p in zip(numbers["classes"], probabilities, strict=True)},
+            "uncertainty": numbers["uncertainty"][place],
         }
-        for degrees, uncertainty, probabilities in zip(
-            numbers["degrees"], numbers["uncertainty"], numbers["probabilities"], strict=True
-        )
-    ]
+        for name, probability in zip(numbers["classes"], numbers["probabilities"][place], strict=True):
+            row[f"probability_{name}"] = probability
+        rows.append(row)
+    return rows

@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
-from nescio.studies.sensoy2018.book import TITLES, Book
-from nescio.studies.sensoy2018.drawing import Curve, Drawn, curve_rows, draw_curves, legend, panels, styled
-from nescio.studies.sensoy2018.experiments import KNOWN
+from nescio.studies.figures import Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies.sensoy2018.arms import EVIDENTIAL_ARMS
+from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018.presets import KNOWN
+from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
-SHOWN = ("edl", "edl-paper")
 ROOM = (-0.03, 1.03)  # what happens at u = 1 shall not hide on the edge
 
 
-@styled
-def draw(book: Book) -> list[Drawn]:
+@in_our_style
+def draw(results: PaperResults) -> list[Figure]:
     """A column for each data set that was measured."""
-    studies = [study for study in book.studies if book.variants(study, KNOWN, SHOWN)]
-    if not studies:
+    comparisons = [name for name in results.comparisons if results.arms(name, KNOWN, EVIDENTIAL_ARMS)]
+    if not comparisons:
         return []
-    figure, grid = panels(len(studies), rows=2, tall=2.5)
-    for column, study in enumerate(studies):
-        for axes, name in zip(grid[:, column], ("accuracy", "coverage"), strict=True):
-
-            def curves(variant: str, study: str = study, name: str = name) -> list[Curve]:
-                found = book.numbers(study, variant, KNOWN)
-                return [
-                    (each["threshold"]["threshold"], in_percent(each["threshold"][name])) for each in found
-                ]
-
-            draw_curves(axes, SHOWN, curves, markers=10)
+    picture, grid = panels(len(comparisons), rows=2, height=2.5)
+    rows: list[Row] = []
+    for column, comparison in enumerate(comparisons):
+        arms = results.arms(comparison, KNOWN, EVIDENTIAL_ARMS)
+        for arm in arms:
+            draw_curve(grid[0, column], _accuracy(results, comparison, arm), look(arm, marker_every=10))
+            draw_curve(grid[1, column], _coverage(results, comparison, arm), look(arm, marker_every=10))
+        for axes in grid[:, column]:
             axes.set(xlim=ROOM)
             axes.yaxis.set_major_formatter("{x:g}")
-        grid[0, column].set_title(TITLES[study], loc="left", weight="bold")
+        grid[0, column].set_title(TITLES[comparison], loc="left", weight="bold")
         grid[1, column].set(xlabel="uncertainty allowed", ylim=(-3, 103))
+        rows += curve_rows(results, comparison, arms, KNOWN, lambda numbers: dict(numbers["threshold"]))
     grid[0, 0].set_ylabel("accuracy of these, %")
     grid[1, 0].set_ylabel("answered, %")
-    legend(figure)
+    add_legend(picture)
     caption = (
-        "Above: accuracy on the test images whose uncertainty is not above the threshold; below: their "
-        "share. Where no image is that certain there is no accuracy. At 1 those without any evidence are "
-        "answered too, and count as wrong. The shade spans the seeds."
+        "Above: strict accuracy on the test images whose uncertainty is not above the threshold; below: "
+        "their share. Where no image is that certain there is no accuracy. At 1 those without any evidence "
+        "are answered too, and count as wrong. The bands are 95% intervals: over three seeds, or over the "
+        "images of one."
     )
-    rows = [
-        row
-        for study in studies
-        for row in curve_rows(book, study, SHOWN, KNOWN, lambda n: dict(n["threshold"]))
-    ]
-    return [Drawn("figure2", "Figure 2: accuracy against uncertainty", caption, figure, rows)]
+    return [Figure("figure2", "Figure 2: accuracy against uncertainty", caption, picture, rows)]
 
 
-def in_percent(shares: list[float | None]) -> list[float | None]:
-    """Shares in percent; what is not there stays so."""
-    return [None if share is None else 100 * share for share in shares]
+def _accuracy(results: PaperResults, comparison: str, arm: str) -> Curve:
+    """Of the images that are certain enough, whose number differs from point to point."""
+    curves = [numbers["threshold"] for numbers in results.numbers(comparison, arm, KNOWN)]
+    images = results.images(comparison, arm, KNOWN) or 0
+    answered = [max(1, round(share * images)) for share in curves[0]["coverage"]]
+    lines = [curve["accuracy"] for curve in curves]
+    return Curve(curves[0]["threshold"], lines, is_share=True, images=answered)
+
+
+def _coverage(results: PaperResults, comparison: str, arm: str) -> Curve:
+    curves = [numbers["threshold"] for numbers in results.numbers(comparison, arm, KNOWN)]
+    images = results.images(comparison, arm, KNOWN)
+    lines = [curve["coverage"] for curve in curves]
+    return Curve(curves[0]["threshold"], lines, is_share=True, images=[images] * len(lines[0]))

@@ -1,84 +1,89 @@
-"""Figure 3: the distribution of the entropy on strangers, all methods, and how well they are told."""
+"""Figure 3: the distribution of the entropy on images of no known class, and how well these are told."""
 
 from __future__ import annotations
 
 import math
 
-from nescio.studies.sensoy2018.book import STRANGERS_OF, TITLES, Book, label, spread
-from nescio.studies.sensoy2018.drawing import (
-    PANEL,
-    Curve,
-    Drawn,
-    curve_rows,
-    draw_curves,
-    legend,
-    panels,
-    styled,
-)
-from nescio.studies.sensoy2018.experiments import COMPARED, STRANGERS
+from nescio.studies.estimates import text_of
+from nescio.studies.figures import PANEL, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies.report import Table
+from nescio.studies.sensoy2018.arms import COMPARED, label
+from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018.presets import OOD
+from nescio.studies.sensoy2018.results import CIFAR5, OOD_TITLES, TITLES, PaperResults
+from nescio.studies.sensoy2018.table1 import nearly_deterministic
 
-HEADER = ("method", "median entropy, %", "mean entropy, %", "AUROC", "AUPR", "FPR95")
-MEASURES = (
-    ("unknown_median_entropy", 1, 100.0),
-    ("unknown_mean_entropy", 1, 100.0),
+HEADER = ("method", "median entropy, %", "mean entropy, %", "AUROC", "AUPR", "FPR95, %")
+# Name of the score, digits, scale.
+AVERAGES = (
+    ("ood_median_entropy", 1, 100.0),
+    ("ood_mean_entropy", 1, 100.0),
     ("entropy_auroc", 3, 1.0),
     ("entropy_aupr", 3, 1.0),
-    ("entropy_fpr95", 3, 1.0),
 )
 
 
-@styled
-def draw(book: Book) -> list[Drawn]:
+@in_our_style
+def draw(results: PaperResults) -> list[Figure]:
     """A panel for each data set that was measured."""
-    studies = [study for study in book.studies if book.variants(study, STRANGERS)]
-    if not studies:
+    comparisons = [name for name in results.comparisons if results.compared(name, OOD)]
+    if not comparisons:
         return []
-    figure, grid = panels(len(studies), tall=3.4, wide=PANEL[0] if len(studies) > 1 else 1.6 * PANEL[0])
-    for axes, study in zip(grid[0], studies, strict=True):
-
-        def curves(variant: str, study: str = study) -> list[Curve]:
-            found = book.numbers(study, variant, STRANGERS)
-            return [(each["entropy"], each["share"]["unknown"]) for each in found]
-
-        draw_curves(axes, COMPARED, curves, markers=12)
-        most = max(book.numbers(study, book.variants(study, STRANGERS)[0], STRANGERS)[0]["entropy"])
+    width = PANEL[0] if len(comparisons) > 1 else 1.6 * PANEL[0]
+    picture, grid = panels(len(comparisons), height=3.4, width=width)
+    rows: list[Row] = []
+    for axes, comparison in zip(grid[0], comparisons, strict=True):
+        arms = results.compared(comparison, OOD)
+        for arm in arms:
+            draw_curve(axes, _curve(results, comparison, arm), look(arm, marker_every=12), scale=1.0)
+        most = max(results.numbers(comparison, arms[0], OOD)[0]["entropy"])
         axes.set(xlim=(0, most), ylim=(0, 1.02), xlabel=f"entropy, 0 to ln {round(math.exp(most))}")
-        axes.set_title(
-            f"{TITLES[study]} networks on\n{STRANGERS_OF[study]}", loc="left", weight="bold", size=11
-        )
-    grid[0][0].set_ylabel("share with at most this entropy")
-    legend(figure)
+        title = f"{TITLES[comparison]} networks on\n{OOD_TITLES[comparison]}"
+        axes.set_title(title, loc="left", weight="bold", size=11)
+        rows += curve_rows(results, comparison, COMPARED, OOD, _lists)
+    grid[0][0].set_ylabel("share up to this entropy")
+    add_legend(picture)
     caption = (
         "Empirical distribution of the entropy of the predicted probabilities on images of no known class. "
-        "The further to the bottom right, the more of them are met with doubt. The shade spans the seeds."
+        "The further to the bottom right, the more of them are met with doubt. The bands are 95% intervals: "
+        "over three seeds, or over the images of one."
     )
-    rows = [
-        row
-        for study in studies
-        for row in curve_rows(
-            book,
-            study,
-            COMPARED,
-            STRANGERS,
-            lambda n: {
-                "entropy": n["entropy"],
-                "share_unknown": n["share"]["unknown"],
-                "share_known": n["share"]["known"],
-            },
-        )
-    ]
-    return [Drawn("figure3", "Figure 3: entropy on strangers", caption, figure, rows)]
+    if results.comparison(CIFAR5) in comparisons:
+        caption += nearly_deterministic(results)
+    return [Figure("figure3", "Figure 3: entropy on images of no known class", caption, picture, rows)]
 
 
-def table(book: Book, study: str) -> list[tuple[str, ...]]:
+def _curve(results: PaperResults, comparison: str, arm: str) -> Curve:
+    found = results.numbers(comparison, arm, OOD)
+    lines = [numbers["share"]["ood"] for numbers in found]
+    images = [found[0]["images"]["ood"]] * len(lines[0])
+    return Curve(found[0]["entropy"], lines, is_share=True, images=images)
+
+
+def _lists(numbers: dict[str, dict[str, list[float]]]) -> dict[str, list[float]]:
+    return {
+        "entropy": numbers["entropy"],  # type: ignore[dict-item]
+        "share_ood": numbers["share"]["ood"],
+        "share_known": numbers["share"]["known"],
+    }
+
+
+def table(results: PaperResults, comparison: str) -> Table:
     """A line for each method: entropy as a part of its maximum, and detection by entropy."""
-    return [
-        (
-            label(variant),
-            *(
-                spread(book.values(study, variant, STRANGERS, "scores", name), digits, scale)
-                for name, digits, scale in MEASURES
-            ),
-        )
-        for variant in COMPARED
-    ]
+    rows = []
+    for arm in COMPARED:
+        cells = [label(arm)]
+        for name, digits, scale in AVERAGES:
+            found = results.average(comparison, arm, OOD, "scores", name)
+            cells.append(text_of(found, digits, scale))
+        false_alarms = results.share(comparison, arm, OOD, "scores", "entropy_fpr95")
+        cells.append(text_of(false_alarms, 1, 100))
+        rows.append(tuple(cells))
+    caption = (
+        "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the images of no known class, which "
+        "are the positive ones, from the known by entropy. FPR95: the share of known images taken for "
+        "others when 95% of the others are caught. In brackets 95% intervals: over three seeds or, for "
+        "FPR95, over the images."
+    )
+    title = f"{TITLES[comparison]} networks on {OOD_TITLES[comparison]}"
+    return Table(f"ood-{comparison}", title, caption, HEADER, rows)

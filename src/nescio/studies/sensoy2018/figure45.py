@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nescio.studies.sensoy2018.book import CIFAR5, MNIST, TITLES, Book, label, percent
-from nescio.studies.sensoy2018.drawing import (
-    THIRD,
-    Curve,
-    Drawn,
-    curve_rows,
-    draw_curves,
-    legend,
-    panels,
-    styled,
-)
-from nescio.studies.sensoy2018.experiments import COMPARED, FGSM, PGD, SOURCE, TRANSFER
-from nescio.studies.sensoy2018.figure2 import in_percent
+from nescio.studies.estimates import Estimate, estimate, text_of
+from nescio.studies.figures import THIRD, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies.report import Table
+from nescio.studies.sensoy2018.arms import COMPARED, SOURCE, label
+from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018.presets import FGSM, PGD, TRANSFER
+from nescio.studies.sensoy2018.results import CIFAR5, MNIST, TITLES, PaperResults
 
-WITHOUT_ENSEMBLE = tuple(variant for variant in COMPARED if variant != "ensemble")
+WITHOUT_ENSEMBLE = tuple(arm for arm in COMPARED if arm != "ensemble")
+SHARES = ("accuracy", "without_gradient")
 NAMES = {
     "accuracy": "accuracy",
     "entropy": "entropy",
@@ -33,44 +28,49 @@ AXES = {
     "without_gradient": "images, %",
 }
 NUMBERS = {MNIST: "figure4", CIFAR5: "figure5"}
+BANDS = (
+    "The bands are 95% intervals: over three seeds, or of a share over the images of one; the entropy of one "
+    "seed has none."
+)
 
 
-@styled
-def draw(book: Book) -> list[Drawn]:
+@in_our_style
+def draw(results: PaperResults) -> list[Figure]:
     """For each data set that was attacked: the paper's two panels, the ensemble's, and the honest ones."""
-    drawn: list[Drawn] = []
+    figures: list[Figure] = []
     for role, name in NUMBERS.items():
-        study = book.study(role)
-        if study is None or not book.variants(study, FGSM):
+        comparison = results.comparison(role)
+        if comparison is None or not results.compared(comparison, FGSM):
             continue
-        title = f"Figure {name[-1]}: attacks on {TITLES[study]}"
-        drawn.append(_paper_panels(book, study, name, title, WITHOUT_ENSEMBLE))
-        if book.numbers(study, "ensemble", FGSM):
-            drawn.append(
-                _paper_panels(book, study, f"{name}-ensemble", f"{title}, with Deep Ensemble", COMPARED)
-            )
-        drawn.append(_honest_panels(book, study, f"{name}-honest", f"{title}, looked at twice"))
-    return drawn
+        title = f"Figure {name[-1]}: attacks on {TITLES[comparison]}"
+        figures.append(_paper_panels(results, comparison, name, title, WITHOUT_ENSEMBLE))
+        if results.numbers(comparison, "ensemble", FGSM):
+            with_ensemble = f"{title}, with Deep Ensemble"
+            figures.append(_paper_panels(results, comparison, f"{name}-ensemble", with_ensemble, COMPARED))
+        figures.append(_honest_panels(results, comparison, f"{name}-honest", f"{title}, looked at twice"))
+    return figures
 
 
-def _paper_panels(book: Book, study: str, name: str, title: str, shown: Sequence[str]) -> Drawn:
-    figure, grid = panels(2)
+def _paper_panels(
+    results: PaperResults, comparison: str, name: str, title: str, shown: Sequence[str]
+) -> Figure:
+    picture, grid = panels(2)
     for axes, measure in zip(grid[0], ("accuracy", "entropy"), strict=True):
-        _draw(axes, book, study, FGSM, measure, shown)
-    legend(figure)
+        _draw(axes, results, comparison, FGSM, measure, shown)
+    add_legend(picture)
     caption = (
-        f"Fast gradient sign attacks on {_images(book, study)} test images, each model attacked by its own "
-        "gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker has not "
-        "seen."
+        f"Fast gradient sign attacks on {_images(results, comparison)} test images, each model attacked by "
+        "its own gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker "
+        f"has not seen. {BANDS}"
     )
     if "ensemble" in shown:
         caption += " Deep Ensemble was trained on such images, which is why the paper leaves it out."
-    rows = curve_rows(book, study, shown, FGSM, lambda numbers: dict(numbers["curve"]))
-    return Drawn(name, title, caption, figure, rows)
+    rows = curve_rows(results, comparison, shown, FGSM, lambda numbers: dict(numbers["curve"]))
+    return Figure(name, title, caption, picture, rows)
 
 
-def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
-    figure, grid = panels(3, rows=2, tall=2.9, wide=THIRD)
+def _honest_panels(results: PaperResults, comparison: str, name: str, title: str) -> Figure:
+    picture, grid = panels(3, rows=2, height=2.9, width=THIRD)
     places = (
         (grid[0, 0], PGD, "without_gradient", "PGD: gradient exactly zero"),
         (grid[0, 1], TRANSFER, "accuracy", "FGSM images of L2"),
@@ -79,72 +79,77 @@ def _honest_panels(book: Book, study: str, name: str, title: str) -> Drawn:
         (grid[1, 1], TRANSFER, "entropy_when_wrong", "FGSM images of L2"),
         (grid[1, 2], PGD, "entropy_when_wrong", "PGD"),
     )
-    for axes, part, measure, heading in places:
-        _draw(axes, book, study, part, measure, COMPARED)
+    for axes, attack, measure, heading in places:
+        _draw(axes, results, comparison, attack, measure, COMPARED)
         axes.set_title(heading, loc="left", weight="bold", size=11)
-    legend(figure)
+    add_legend(picture)
     caption = (
         "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
         "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
-        f"gradient of the model that is shown them. PGD takes {_steps(book, study)} smaller steps from a "
-        "start drawn at random; of a method that draws, its gradient is a mean over the same few draws at "
-        "every step, and fresh ones would make a stronger attack. Where few images are wrong, at a small "
-        "epsilon, so few are in the mean."
+        f"gradient of the model that is shown them. PGD takes {_steps(results, comparison)} smaller steps "
+        f"from a start drawn at random. {_draws(results, comparison)}Where few images are wrong, at a small "
+        f"epsilon, so few are in the mean. {BANDS}"
     )
-    rows = [
-        {"attack": part, **row}
-        for part in (FGSM, TRANSFER, PGD)
-        for row in curve_rows(book, study, COMPARED, part, lambda numbers: dict(numbers["curve"]))
-    ]
-    return Drawn(name, title, caption, figure, rows)
+    rows: list[Row] = []
+    for attack in (FGSM, TRANSFER, PGD):
+        found = curve_rows(results, comparison, COMPARED, attack, lambda numbers: dict(numbers["curve"]))
+        rows += [{"attack": attack, **row} for row in found]
+    return Figure(name, title, caption, picture, rows)
 
 
-def _draw(axes: Any, book: Book, study: str, part: str, measure: str, shown: Sequence[str]) -> None:
-    def curves(variant: str) -> list[Curve]:
+def _draw(
+    axes: Any, results: PaperResults, comparison: str, attack: str, measure: str, shown: Sequence[str]
+) -> None:
+    for arm in shown:
         # To L2 its own images are those made on L2.
-        asked = FGSM if part == TRANSFER and variant == SOURCE else part
-        found = [each["curve"] for each in book.numbers(study, variant, asked)]
-        return [(each["epsilon"], in_percent(each[measure])) for each in found]
-
-    draw_curves(axes, shown, curves, markers=1)
+        own = FGSM if attack == TRANSFER and arm == SOURCE else attack
+        found = results.numbers(comparison, arm, own)
+        if not found:
+            continue
+        curves = [numbers["curve"] for numbers in found]
+        at = curves[0]["epsilon"]
+        lines = [curve[measure] for curve in curves]
+        images = [results.images(comparison, arm, own)] * len(at)
+        curve = Curve(at, lines, is_share=measure in SHARES, images=images)
+        draw_curve(axes, curve, look(arm, marker_every=1))
     axes.set(xlabel="epsilon", ylabel=AXES[measure], ylim=(-2, 102))
     axes.set_xlim(left=0)
 
 
-def _settings(book: Book, study: str, part: str) -> Any:
-    results = (each for variant in COMPARED for each in book.of(study, variant))
-    return next((each.parts[part]["settings"] for each in results if part in each.parts), {})
+def _images(results: PaperResults, comparison: str) -> str:
+    counts = sorted(results.setting(comparison, FGSM, "images"))
+    return " or ".join(str(count) for count in counts)
 
 
-def _images(book: Book, study: str) -> int:
-    return int(_settings(book, study, FGSM)["images"])
+def _steps(results: PaperResults, comparison: str) -> str:
+    return " or ".join(str(steps) for steps in results.setting(comparison, PGD, "steps")) or "several"
 
 
-def _steps(book: Book, study: str) -> str:
-    return str(_settings(book, study, PGD).get("steps", "several"))
-
-
-def table(book: Book, study: str) -> list[tuple[str, ...]]:
-    """For each method: samples drawn, images without gradient, means over the epsilons of all attacks."""
-    rows, shared = [], shared_epsilons(book, study)
-    for variant in COMPARED:
-        settings = [each.parts[FGSM]["settings"] for each in book.of(study, variant) if FGSM in each.parts]
-        samples = settings[0]["method"].get("samples") if settings else None
-        rows.append(
-            (
-                label(variant),
-                "-" if samples is None else str(samples),
-                percent(book.mean(study, variant, FGSM, "without_gradient")),
-                *(
-                    percent(over_epsilons(book, study, variant, part, measure, shared))
-                    for part, measure in TABLE_COLUMNS
-                ),
-            )
+def _draws(results: PaperResults, comparison: str) -> str:
+    """How PGD follows a method that draws, in a sentence; which of them, where it differs between them."""
+    same = []
+    fresh = []
+    for arm in COMPARED:
+        for result in results.of(comparison, arm)[:1]:
+            settings = result.settings.get(PGD, {})
+            if settings.get("samples") is None:
+                continue
+            if settings["fresh_draws"]:
+                fresh.append(label(arm))
+            else:
+                same.append(label(arm))
+    said = ""
+    if fresh:
+        said += f"Against {', '.join(fresh)} its gradient is a mean over fresh draws in every step. "
+    if same:
+        said += (
+            f"Against {', '.join(same)} it is a mean over the same few draws in every step; fresh ones make "
+            "a stronger attack. "
         )
-    return rows
+    return said
 
 
-TABLE_COLUMNS = (
+COLUMNS = (
     (FGSM, "accuracy"),
     (FGSM, "entropy_when_wrong"),
     (TRANSFER, "accuracy"),
@@ -158,35 +163,82 @@ HEADER = (
     "method",
     "samples",
     "zero gradient, %",
-    *(f"{WORDS[part]}: {NAMES[measure]}, %" for part, measure in TABLE_COLUMNS),
+    *(f"{WORDS[attack]}: {NAMES[measure]}, %" for attack, measure in COLUMNS),
 )
 
 
-def shared_epsilons(book: Book, study: str) -> list[float]:
+def table(results: PaperResults, comparison: str) -> Table:
+    """For each method: samples drawn, images without gradient, means over the epsilons of all attacks."""
+    shared = shared_epsilons(results, comparison)
+    rows = []
+    for arm in COMPARED:
+        cells = [label(arm), _samples(results, comparison, arm)]
+        cells.append(text_of(results.share(comparison, arm, FGSM, "without_gradient"), 1, 100))
+        for attack, measure in COLUMNS:
+            cells.append(text_of(estimate_over(results, comparison, arm, attack, measure, shared), 1, 100))
+        rows.append(tuple(cells))
+    epsilons = ", ".join(f"{each:g}" for each in shared)
+    caption = (
+        f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero gradient: of "
+        "the images as they are, and where PGD has left them. Samples: draws that each attacked prediction "
+        f"is the mean of, for methods that draw. {_images(results, comparison)} images. In brackets 95% "
+        "intervals: over three seeds, or of a share over the images, rather too wide than too narrow for a "
+        "mean over epsilons."
+    )
+    title = f"Attacks on {TITLES[comparison]}, all at the same strength"
+    return Table(f"attacks-{comparison}", title, caption, HEADER, rows)
+
+
+def _samples(results: PaperResults, comparison: str, arm: str) -> str:
+    for result in results.of(comparison, arm):
+        samples = result.settings.get(FGSM, {}).get("samples")
+        if samples is not None:
+            return str(samples)
+    return "-"
+
+
+def shared_epsilons(results: PaperResults, comparison: str) -> list[float]:
     """Those above zero that both FGSM and PGD were made with: attacks are compared at the same strength."""
-    weak, strong = (_settings(book, study, part).get("epsilon", ()) for part in (FGSM, PGD))
-    return [epsilon for epsilon in weak if epsilon > 0 and (epsilon in strong or not strong)]
+    weak = results.setting(comparison, FGSM, "epsilons")
+    strong = results.setting(comparison, PGD, "epsilons")
+    if not weak:
+        return []
+    return [epsilon for epsilon in weak[0] if epsilon > 0 and (not strong or epsilon in strong[0])]
 
 
-def over_epsilons(
-    book: Book,
-    study: str | None,
-    variant: str,
-    part: str,
+def estimate_over(
+    results: PaperResults,
+    comparison: str | None,
+    arm: str,
+    attack: str,
     measure: str,
     epsilons: Sequence[float] | None = None,
-) -> float | None:
-    """The mean of a measure over these epsilons, by default all above zero, and all seeds; None for none.
+) -> Estimate | None:
+    """The mean of a measure over these epsilons, by default all above zero, with its interval.
 
     A measure of the wrong counts each wrong image alike, however many there are at an epsilon.
     """
-    pairs = []
-    for numbers in book.numbers(study, variant, part):
-        curve = numbers["curve"]
-        for place, epsilon in enumerate(curve["epsilon"]):
-            wanted = epsilon > 0 if epsilons is None else epsilon in epsilons
-            if wanted and curve[measure][place] is not None:
-                weight = 1 - curve["accuracy"][place] if measure == "entropy_when_wrong" else 1.0
-                pairs.append((weight, curve[measure][place]))
-    total = sum(weight for weight, _ in pairs)
-    return sum(weight * value for weight, value in pairs) / total if total else None
+    values = []
+    for numbers in results.numbers(comparison, arm, attack):
+        value = mean_over(numbers["curve"], measure, epsilons)
+        if value is not None:
+            values.append(value)
+    images = results.images(comparison, arm, attack)
+    return estimate(values, is_share=measure in SHARES, images=images)
+
+
+def mean_over(curve: Any, measure: str, epsilons: Sequence[float] | None = None) -> float | None:
+    """The mean of a measure of one seed over these epsilons, by default all above zero; None for none."""
+    total = 0.0
+    weights = 0.0
+    for place, epsilon in enumerate(curve["epsilon"]):
+        is_wanted = epsilon > 0 if epsilons is None else epsilon in epsilons
+        value = curve[measure][place]
+        if not is_wanted or value is None:
+            continue
+        weight = 1.0
+        if measure == "entropy_when_wrong":
+            weight = 1 - curve["accuracy"][place]
+        total += weight * value
+        weights += weight
+    return total / weights if weights else None

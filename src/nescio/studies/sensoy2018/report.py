@@ -1,175 +1,37 @@
-"""The report: every table, figure and claim, as one HTML file and as Markdown, from the results alone."""
+"""The report of the study: every table, figure and claim, from the results alone."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-from nescio._files import write_atomically
-from nescio.errors import DataError
-from nescio.plots import PALETTE, STYLE, svg
-from nescio.studies.sensoy2018 import calibration, deaths, figure1, figure2, figure3, figure45, losses, table1
-from nescio.studies.sensoy2018.book import ROLES, STRANGERS_OF, TITLES, Book, label
-from nescio.studies.sensoy2018.claims import MARKS, NOT, PARTLY, Checked, Verdict, check_all
+from nescio.studies.figures import Figure
+from nescio.studies.report import Report, Table, write_report
+from nescio.studies.sensoy2018 import (
+    calibration,
+    dead_classes,
+    figure1,
+    figure2,
+    figure3,
+    figure45,
+    level_off,
+    losses,
+    table1,
+)
+from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018.claims import check_all
 from nescio.studies.sensoy2018.differences import differences
-from nescio.studies.sensoy2018.drawing import Drawn, as_csv, write_drawn
-from nescio.studies.sensoy2018.experiments import FGSM, KNOWN, PRESETS, STRANGERS
-from nescio.studies.sensoy2018.results import TRAINING
+from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PRESETS, Comparison
+from nescio.studies.sensoy2018.results import OOD_TITLES, ROLES, TITLES, PaperResults
 
-HTML, MARKDOWN = "report.html.j2", "report.md.j2"
 DRAWINGS = (figure1.draw, figure2.draw, figure3.draw, figure45.draw, losses.draw)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table for people: an anchor, a title, what it shows, a header and lines of text."""
-
-    name: str
-    title: str
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything that is shown."""
-
-    preset: str
-    claims: Sequence[Checked]
-    tables: dict[str, Table]
-    figures: dict[str, Drawn]
-    missing: Sequence[str]
-    left_out: Sequence[str]
-    stand_ins: Sequence[str]
-    differences: Sequence[str]
-    hardware: Sequence[str]
-
-    @property
-    def tally(self) -> dict[str, int]:
-        """How many verdicts have each mark."""
-        return {mark: len(self._marked(mark)) for mark in MARKS}
-
-    @property
-    def unlike(self) -> dict[str, list[tuple[Checked, str, Verdict]]]:
-        """The verdicts that are not, or only partly, the paper's: claim, what was checked, verdict."""
-        return {mark: self._marked(mark) for mark in (NOT, PARTLY)}
-
-    def _marked(self, mark: str) -> list[tuple[Checked, str, Verdict]]:
-        return [
-            (checked, subject, verdict)
-            for checked in self.claims
-            for subject, verdict in checked.verdicts.items()
-            if verdict.mark == mark
-        ]
-
-
-def make_report(book: Book) -> Report:
-    """From results to all that is shown."""
-    figures = {drawn.name: drawn for draw in DRAWINGS for drawn in draw(book)}
-    tables = {table.name: table for table in _tables(book)}
-    return Report(
-        book.preset,
-        check_all(book),
-        tables,
-        figures,
-        missing_results(book),
-        book.left_out,
-        _stand_ins(book),
-        differences(book),
-        _hardware(book),
-    )
-
-
-def missing_results(book: Book) -> list[str]:
-    """The experiments of the preset without a result, or without all of its parts."""
-    found = {(each.study, each.variant, each.seed): set(each.parts) for each in book.results}
-    return [
-        experiment.name
-        for study in PRESETS[book.preset]
-        for experiment in study.experiments()
-        if not {TRAINING, *experiment.parts}
-        <= found.get((study.name, experiment.variant.name, experiment.seed), set())
-    ]
-
-
-def _tables(book: Book) -> list[Table]:
-    return [
-        Table(
-            "table1",
-            "Table 1: accuracy on the test images, %",
-            "As in the paper, a prediction without any evidence (u = 1) counts as wrong; by arg-max it may "
-            "be right by chance. ± is the standard deviation over the seeds." + table1.without_evidence(book),
-            table1.header(book),
-            table1.table(book),
-        ),
-        *(table for study in book.studies for table in _study_tables(book, study)),
-        Table(
-            "losses-table",
-            "The three losses, all else alike",
-            "Means over the seeds ± their standard deviation.",
-            losses.HEADER,
-            losses.table(book),
-        ),
-        Table(
-            "deaths",
-            "How often a class dies with ReLU evidence",
-            "The paper's loss and evidence on the embedded digits. A class is counted as dead when its "
-            "evidence is zero on every test image. A ReLU output that is zero on every training image "
-            "gets no gradient from the loss, and seldom comes back.",
-            deaths.HEADER,
-            deaths.table(book),
-        ),
-        Table(
-            "settings",
-            "Settings, seeds and time",
-            "Samples: draws that a prediction is the mean of, when measured / when attacked. Times are by "
-            "the clock, whatever else the machine was doing.",
-            SETTINGS_HEADER,
-            _settings(book),
-        ),
-    ]
-
-
-def _study_tables(book: Book, study: str) -> Iterator[Table]:
-    """Of one data set, what was measured of it."""
-    if book.variants(study, KNOWN):
-        yield Table(
-            f"probabilities-{study}",
-            f"How good the probabilities are, {TITLES[study]}",
-            "Lower is better for all. Calibration error: how far confidence is from accuracy. AURC: the "
-            "share of errors among the most certain images, averaged over how many these are; certain by u "
-            "for EDL and by entropy for the others. Means over the seeds ± their standard deviation.",
-            calibration.HEADER,
-            calibration.table(book, study),
-        )
-    if book.variants(study, STRANGERS):
-        yield Table(
-            f"strangers-{study}",
-            f"{TITLES[study]} networks on {STRANGERS_OF[study]}",
-            "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the known from the unknown by "
-            "entropy, the unknown being the positive class.",
-            figure3.HEADER,
-            figure3.table(book, study),
-        )
-    if book.variants(study, FGSM):
-        epsilons = ", ".join(f"{each:g}" for each in figure45.shared_epsilons(book, study))
-        yield Table(
-            f"attacks-{study}",
-            f"Attacks on {TITLES[study]}, all at the same strength",
-            f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero "
-            "gradient: of the images as they are, and where PGD has left them. Samples: draws that each "
-            "attacked prediction is the mean of, for methods that draw.",
-            figure45.HEADER,
-            figure45.table(book, study),
-        )
-
-
+INTRODUCTION = (
+    "Sensoy, Kaplan and Kandemir, Evidential Deep Learning to Quantify Classification Uncertainty, NeurIPS "
+    "2018: its table, its figures and its claims, with seven methods trained here. EDL stands more than "
+    "once: as this library trains it, as printed in the paper, and as in its author's notebook.",
+)
 SETTINGS_HEADER = (
     "data",
     "method",
@@ -177,107 +39,188 @@ SETTINGS_HEADER = (
     "epochs",
     "batch",
     "rate",
+    "kept apart",
     "samples",
     "settings",
     "training, s",
 )
 
 
-def _settings(book: Book) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for study in PRESETS[book.preset]:
-        for experiment in (each for each in study.experiments() if each.seed == 0):
-            variant = experiment.variant.name
-            results = book.of(study.name, variant)
-            if not results:
-                continue
-            trained = results[0].trained
-            training = trained["training"]
-            seconds = [each.made["seconds"][TRAINING] for each in results if TRAINING in each.parts]
-            rows.append(
-                (
-                    study.name,
-                    label(variant),
-                    ", ".join(str(each.seed) for each in results),
-                    str(training["epochs"]),
-                    str(training["batch_size"]),
-                    f"{training['learning_rate']:g}, {training['schedule']}",
-                    " / ".join(str(one) for one in experiment.samples or ("-",)),
-                    _described(trained),
-                    f"{statistics.fmean(seconds):.0f}" if seconds else "-",
-                )
-            )
-    return rows
+def make_report(results: PaperResults) -> Report:
+    """From results to all that is shown."""
+    figures: list[Figure] = []
+    for draw in DRAWINGS:
+        figures += draw(results)
+    return Report(
+        title="The paper, reproduced",
+        introduction=INTRODUCTION,
+        command=f"nescio reproduce --preset {results.preset} --out DIR",
+        notices=_notices(results),
+        claims=check_all(results),
+        tables=list(_tables(results)),
+        figures=figures,
+        differences=differences(results),
+        settings=_settings(results),
+        hardware=_hardware(results),
+        files={"table1": table1.rows(results), "dead_classes": dead_classes.rows(results)},
+    )
 
 
-def _described(trained: Any) -> str:
-    """The method's settings, those apart that have a column, and the dropout of the network."""
-    method = {name: value for name, value in trained["method"].items() if name not in ("name", "samples")}
-    method["dropout"] = trained["network"]["dropout"]
-    return ", ".join(f"{name} {_short(value)}" for name, value in method.items() if value is not None)
+def write(folder: Path, preset: str, seeds: int | None = None) -> Path:
+    """Write the report of a preset from what is in a folder; gives the path of report.html.
+
+    Args:
+        folder: The folder of the study.
+        preset: "quick" or "paper".
+        seeds: So many seeds of each arm where these are more than the preset's own number.
+
+    Raises:
+        InputError: If there is no such preset.
+        DataError: If a record is damaged, or the folder can't be written to.
+    """
+    return write_report(make_report(PaperResults.read(folder, preset, seeds)), folder)
+
+
+def _notices(results: PaperResults) -> list[tuple[str, str]]:
+    notices = []
+    stand_ins = _stand_ins(results)
+    if stand_ins:
+        text = f"{'; '.join(stand_ins)}. It shows that everything works; its numbers are not the paper's."
+        notices.append(("This is the quick run, not the paper's experiment:", text))
+    missing = missing_results(results)
+    if missing:
+        text = (
+            f"{', '.join(missing)}. These are computed by `nescio reproduce --preset {results.preset} --out "
+            "DIR`, where DIR is the folder of this report."
+        )
+        notices.append(("Not measured yet:", text))
+    awaited = awaited_arms(results)
+    if awaited:
+        notices.append(("Still to be trained:", f"{', '.join(awaited)}."))
+    return notices
+
+
+def missing_results(results: PaperResults) -> list[str]:
+    """The experiments without a result, or without all of their measurements."""
+    found = {(each.comparison, each.arm, each.seed): set(each.numbers) for each in results.results}
+    missing = []
+    for experiment in results.experiments:
+        present = found.get((experiment.comparison, experiment.arm, experiment.plan.seed), set())
+        needed = {measurement.name for measurement in experiment.measurements}
+        if not needed <= present:
+            missing.append(experiment.name)
+    return missing
+
+
+def awaited_arms(results: PaperResults) -> list[str]:
+    """The arms that the preset has, but of which no training is planned yet."""
+    awaited = []
+    for comparison in PRESETS[results.preset]:
+        planned = {
+            experiment.arm for experiment in results.experiments if experiment.comparison == comparison.name
+        }
+        for entry in comparison.entries:
+            if entry.arm not in planned:
+                awaited.append(f"{label(entry.arm)} on {TITLES[comparison.name]}")
+    return awaited
+
+
+def _tables(results: PaperResults) -> Iterator[Table]:
+    yield from table1.tables(results)
+    yield level_off.table(results)
+    for comparison in results.comparisons:
+        if results.compared(comparison, KNOWN):
+            yield calibration.table(results, comparison)
+        if results.compared(comparison, OOD):
+            yield figure3.table(results, comparison)
+        if results.compared(comparison, FGSM):
+            yield figure45.table(results, comparison)
+    yield losses.table(results)
+    yield dead_classes.table(results)
+
+
+def _settings(results: PaperResults) -> Table:
+    rows = []
+    for comparison in PRESETS[results.preset]:
+        for entry in comparison.entries:
+            row = _settings_row(results, comparison, entry.arm)
+            if row is not None:
+                rows.append(row)
+    caption = (
+        "Kept apart: training images to follow the training by. Samples: draws that a prediction is the "
+        "mean of, when measured / when attacked. Times are by the clock, whatever else the machine was "
+        "doing."
+    )
+    return Table("settings", "Settings, seeds and time", caption, SETTINGS_HEADER, rows)
+
+
+def _settings_row(results: PaperResults, comparison: Comparison, arm: str) -> tuple[str, ...] | None:
+    found = results.of(comparison.name, arm)
+    if not found:
+        return None
+    training = found[0].training["training"]
+    seconds = []
+    for result in found:
+        made = next(iter(result.made.values()), {})
+        if made.get("training_seconds") is not None:
+            seconds.append(made["training_seconds"])
+    return (
+        comparison.name,
+        label(arm),
+        ", ".join(str(result.seed) for result in found),
+        str(training["epochs"]),
+        str(training["batch_size"]),
+        f"{training['learning_rate']:g}, {training['schedule']}",
+        str(found[0].training["held_out"]),
+        _samples(found[0].settings),
+        _described(found[0].training),
+        f"{statistics.fmean(seconds):.0f}" if seconds else "-",
+    )
+
+
+def _samples(settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """Draws when measured and when attacked; a dash for a method that does not draw."""
+    found = []
+    for measurement in (KNOWN, FGSM):
+        samples = settings.get(measurement, {}).get("samples")
+        if samples is not None:
+            found.append(str(samples))
+    return " / ".join(found) or "-"
+
+
+def _described(training: Mapping[str, Any]) -> str:
+    """The settings of the method that have no column, and what differs between the networks."""
+    settings = {}
+    for name, value in training["method"].items():
+        if name not in ("name", "samples"):
+            settings[name] = value
+    for name in ("dropout", "padding", "initialisation"):
+        settings[name] = training["encoder"][name]
+    return ", ".join(f"{name} {_short(value)}" for name, value in settings.items())
 
 
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _stand_ins(book: Book) -> list[str]:
-    return [
-        f"{TITLES[study]} for {TITLES[role]}, {STRANGERS_OF[study]} for {STRANGERS_OF[role]}"
-        for role, study in ROLES[book.preset].items()
-        if study is not None and study != role
-    ]
+def _stand_ins(results: PaperResults) -> list[str]:
+    found = []
+    for role, comparison in ROLES[results.preset].items():
+        if comparison is not None and comparison != role:
+            data = f"{TITLES[comparison]} for {TITLES[role]}"
+            found.append(f"{data}, {OOD_TITLES[comparison]} for {OOD_TITLES[role]}")
+    return found
 
 
-def _hardware(book: Book) -> list[str]:
-    """Every machine that had a part in it, and the versions used."""
-    said = []
-    places = [
-        at
-        for each in book.results
-        if each.made
-        for at in (each.made, *each.made.get("elsewhere", {}).values())
-    ]
-    for made in places:
-        hardware, versions = made["hardware"], made["versions"]
-        said.append(
-            f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads; "
-            + ", ".join(f"{name} {version}" for name, version in versions.items())
-        )
-    return list(dict.fromkeys(said))
-
-
-def render(report: Report, template: str) -> str:
-    """As text from a template."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=template.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    charts = {}
-    if template == HTML:
-        with mpl.rc_context(STYLE):
-            charts = {name: Markup(svg(drawn.figure, name)) for name, drawn in report.figures.items()}
-    return environment.get_template(template).render(report=report, charts=charts, palette=PALETTE)
-
-
-def write_report(folder: Path, preset: str) -> Path:
-    """report.html, report.md, and for each figure PNG, SVG and CSV; gives the path of report.html."""
-    book = Book.read(folder, preset)
-    report = make_report(book)
-    try:
-        for drawn in report.figures.values():
-            write_drawn(drawn, folder / "figures")
-        for name, rows in (("table1", table1.rows(book)), ("deaths", deaths.rows(book))):
-            if rows:
-                write_atomically(folder / "figures" / f"{name}.csv", as_csv(rows).encode())
-        write_atomically(folder / "report.md", render(report, MARKDOWN).encode())
-        write_atomically(folder / "report.html", render(report, HTML).encode())
-    except OSError as error:
-        raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
-    return folder / "report.html"
+def _hardware(results: PaperResults) -> list[str]:
+    """Every machine that had a part in it, and the versions used, each once."""
+    said: dict[str, None] = {}
+    for result in results.results:
+        for made in result.made.values():
+            if "hardware" not in made:
+                continue
+            hardware = made["hardware"]
+            versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+            machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads"
+            said[f"{machine}; {versions}"] = None
+    return list(said)

@@ -1,191 +1,116 @@
-"""Results: one JSON file for each experiment, written part by part.
-
-A file holds what was trained, the numbers of each part with the settings they were measured with, and,
-apart from these, `made`: versions, hardware and times of the training and, where they differ, of the parts
-measured elsewhere. All but `made` is the same in every run.
-"""
+"""PaperResults: what has been measured of a preset, by the parts that the paper's data sets play."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
-import math
-import os
-import platform
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+from nescio.studies.estimates import Estimate, estimate
+from nescio.studies.results import Result, ResultSet, read_results
+from nescio.studies.runner import store_in
+from nescio.studies.sensoy2018.arms import COMPARED
+from nescio.studies.sensoy2018.presets import PRESETS, Comparison, study_of
+from nescio.studies.study import Experiment
 
-from nescio._files import write_atomically
-from nescio.errors import DataError, TrainingError
-from nescio.studies.sensoy2018.experiments import Experiment
-
-FORMAT = 1
-VERSIONS_OF = ("nescio", "torch", "numpy", "scikit-learn")
-TRAINING = "training"
+MNIST = "mnist"
+CIFAR5 = "cifar5"
+# What plays the part of each of the paper's data sets. `quick` has nothing for CIFAR5.
+ROLES: Mapping[str, Mapping[str, str | None]] = {
+    "paper": {MNIST: "mnist", CIFAR5: "cifar5"},
+    "quick": {MNIST: "digits", CIFAR5: None},
+}
+TITLES = {"mnist": "MNIST", "cifar5": "CIFAR5", "digits": "digits", "dead_classes": "digits"}
+OOD_TITLES = {"mnist": "notMNIST", "cifar5": "the unseen classes of CIFAR-10", "digits": "letters"}
+DIGITS_OF = {MNIST: 2, CIFAR5: 1}  # decimals of an accuracy in percent
 
 
 @dataclass(frozen=True)
-class Result:
-    """One training and what was measured of it.
+class PaperResults(ResultSet):
+    """The results of a preset.
 
-    trained: the description of its experiment; parts: name -> {"settings", "numbers"}.
+    Args:
+        results: Of its experiments.
+        preset: "quick" or "paper".
+        experiments: All that there should be.
     """
 
-    study: str
-    variant: str
-    seed: int
-    trained: Mapping[str, Any]
-    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    made: Mapping[str, Any] = field(default_factory=dict)
+    results: Sequence[Result]
+    preset: str
+    experiments: Sequence[Experiment] = field(default_factory=tuple)
 
-    def numbers(self, part: str) -> Mapping[str, Any] | None:
-        """Of a part; None where it was not measured."""
-        found = self.parts.get(part)
-        return None if found is None else found["numbers"]
+    @classmethod
+    def read(cls, folder: Path, preset: str, seeds: int | None = None) -> PaperResults:
+        """What a folder has of a preset.
 
-    def with_part(self, name: str, settings: Mapping[str, Any], numbers: Any, seconds: float) -> Result:
-        """The same with a part more, measured here and now in so many seconds."""
-        here = surroundings()
-        made = {**here, **self.made}  # where it was trained
-        made["seconds"] = {**made.get("seconds", {}), name: round(seconds, 2)}
-        elsewhere = {part: at for part, at in made.pop("elsewhere", {}).items() if part != name}
-        if any(made[key] != here[key] for key in here):
-            elsewhere[name] = here
-        if elsewhere:
-            made["elsewhere"] = elsewhere
-        parts = {**self.parts, name: {"settings": plain(settings), "numbers": plain(numbers)}}
-        return replace(self, parts=parts, made=made)
+        Args:
+            folder: The folder of the study.
+            preset: "quick" or "paper".
+            seeds: So many seeds of each arm where these are more than the preset's own number.
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "format": FORMAT,
-            "study": self.study,
-            "variant": self.variant,
-            "seed": self.seed,
-            "trained": self.trained,
-            "parts": self.parts,
-            "made": self.made,
-        }
+        Raises:
+            InputError: If there is no such preset.
+            DataError: If a record is damaged.
+        """
+        experiments = {each.name: each for each in study_of(preset).experiments}
+        if seeds is not None:
+            for each in study_of(preset, seeds).experiments:
+                experiments.setdefault(each.name, each)
+        found = read_results(list(experiments.values()), store_in(folder))
+        return cls(found, preset, tuple(experiments.values()))
 
+    @property
+    def comparisons(self) -> list[str]:
+        """The names of the comparisons that play a part of the paper's, in its order."""
+        return [name for name in ROLES[self.preset].values() if name is not None]
 
-def result_path(folder: Path, experiment: Experiment) -> Path:
-    """Where an experiment's result is."""
-    return folder / "results" / f"{experiment.name}.json"
+    def comparison(self, role: str) -> str | None:
+        """The comparison that plays a data set's part."""
+        return ROLES[self.preset][role]
 
+    def preset_comparisons(self) -> list[Comparison]:
+        """As the preset has them, those that play a part of the paper's."""
+        return [each for each in PRESETS[self.preset] if each.name in self.comparisons]
 
-def present_result(folder: Path, experiment: Experiment) -> Result:
-    """As far as it has come: what is there, or a new one. One of another training is refused, not mixed."""
-    path, new = result_path(folder, experiment), new_result(experiment)
-    if not path.exists():
-        return new
-    result = read_result(path)
-    if names := differing(result.trained, new.trained):
-        raise TrainingError(
-            f"{path} was trained with other settings ({', '.join(names)} differ); use another --out, or "
-            f"remove it and checkpoints/{experiment.name} beside the results"
-        )
-    return result
+    def expected(self, role: str, among: Sequence[str] = COMPARED) -> list[str]:
+        """Those of these arms that the preset trains on what plays a data set's part."""
+        name = self.comparison(role)
+        for comparison in PRESETS[self.preset]:
+            if comparison.name == name:
+                present = {entry.arm for entry in comparison.entries}
+                return [arm for arm in among if arm in present]
+        return []
 
+    def compared(self, comparison: str | None, measurement: str) -> list[str]:
+        """Those of the compared arms that have results of a measurement."""
+        return self.arms(comparison, measurement, COMPARED)
 
-def write_result(path: Path, result: Result) -> None:
-    """Replace the file in one step."""
-    content = json.dumps(result.to_dict(), indent=1, allow_nan=False)
-    write_atomically(path, (_short_lists(content) + "\n").encode())
+    def share(self, comparison: str | None, arm: str, measurement: str, *path: str) -> Estimate | None:
+        """A share of the test images with its interval."""
+        values = self.values(comparison, arm, measurement, *path)
+        return estimate(values, is_share=True, images=self.images(comparison, arm, measurement))
 
+    def average(self, comparison: str | None, arm: str, measurement: str, *path: str) -> Estimate | None:
+        """A number that is no share; its interval needs three seeds."""
+        return estimate(self.values(comparison, arm, measurement, *path))
 
-def read_result(path: Path) -> Result:
-    """Back from such a file."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        found = data.pop("format")
-        if found != FORMAT:
-            raise DataError(f"{path} has format {found!r}, this version of nescio reads {FORMAT}")
-        return Result(**data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it to have it made again") from error
+    def images(self, comparison: str | None, arm: str, measurement: str) -> int | None:
+        """On how many images something was measured; of both sets, the known ones."""
+        found = self.numbers(comparison, arm, measurement)
+        if not found or "images" not in found[0]:
+            return None
+        images = found[0]["images"]
+        if isinstance(images, Mapping):
+            return int(images["known"])
+        return int(images)
 
-
-def read_results(folder: Path) -> list[Result]:
-    """All results below a folder, by name."""
-    return [read_result(path) for path in sorted((folder / "results").glob("*/*.json"))]
-
-
-def new_result(experiment: Experiment) -> Result:
-    """With nothing measured yet."""
-    variant, study = experiment.variant.name, experiment.study.name
-    return Result(study, variant, experiment.seed, plain(experiment.description()))
-
-
-def differing(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """The names of settings that differ.
-
-    A setting that the older file does not know, or has as null, has its default: that was done then.
-    """
-    names = []
-    for name in {**before, **now}:
-        old, new = before.get(name), now.get(name)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            names += differing(old, new, f"{prefix}{name}.")
-        elif old != new and not (old is None and _is_default(name, new, now)):
-            names.append(prefix + name)
-    return names
-
-
-def _is_default(name: str, value: Any, settings: Mapping[str, Any]) -> bool:
-    """Whether a method's setting has the value that it has unless told otherwise."""
-    from nescio.methods import METHODS, make_method, method_to_dict
-
-    method = settings.get("name")
-    if not isinstance(method, str) or method not in METHODS:
-        return False
-    return bool(plain(method_to_dict(make_method(method))).get(name) == value)
-
-
-def plain(value: Any) -> Any:
-    """As JSON knows it: tensors and tuples as lists, NaN as null."""
-    if isinstance(value, Tensor):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    if isinstance(value, Iterable):
-        return [plain(each) for each in value]
-    return float(value) if math.isfinite(value) else None
-
-
-def surroundings() -> dict[str, Any]:
-    """Versions and hardware: what the numbers may depend on beside the settings."""
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in VERSIONS_OF},
-        },
-        "hardware": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-        },
-    }
-
-
-def processor() -> str:
-    """Its name, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _short_lists(text: str) -> str:
-    """Lists of numbers on one line each: a file of a few hundred lines that can be read and compared."""
-    return re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda found: f"[{' '.join(found[1].split())}]", text)
+    def setting(self, comparison: str | None, measurement: str, name: str) -> list[Any]:
+        """The values of a setting of a measurement over the compared arms, each once."""
+        found: list[Any] = []
+        for arm in COMPARED:
+            for result in self.of(comparison, arm):
+                settings = result.settings.get(measurement, {})
+                if name in settings and settings[name] not in found:
+                    found.append(settings[name])
+        return found

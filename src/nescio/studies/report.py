@@ -1,0 +1,136 @@
+"""Report: tables, figures and claims of a study as one HTML file and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib as mpl
+
+from nescio._files import write_atomically
+from nescio.errors import DataError
+from nescio.plots import PALETTE, STYLE, svg
+from nescio.studies.claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
+from nescio.studies.figures import Figure, Row, to_csv, write_figure
+
+HTML = "report.html.j2"
+MARKDOWN = "report.md.j2"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people.
+
+    Args:
+        name: Its anchor.
+        title: Above it.
+        caption: What it shows, below it.
+        header: The headings of the columns.
+        rows: Lines of text.
+    """
+
+    name: str
+    title: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is shown.
+
+    Args:
+        title: Of the page.
+        introduction: Paragraphs at its beginning.
+        command: What makes the report.
+        notices: What must not be overlooked, each a heading and a text.
+        claims: What was checked.
+        tables: In their order.
+        figures: In their order.
+        differences: How the study differs from what it reproduces, a sentence or two each.
+        settings: The table of settings.
+        hardware: The machines that had a part in it.
+        files: Further CSV files by name.
+    """
+
+    title: str
+    introduction: Sequence[str]
+    command: str
+    notices: Sequence[tuple[str, str]] = ()
+    claims: Sequence[CheckedClaim] = ()
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
+    differences: Sequence[str] = ()
+    settings: Table | None = None
+    hardware: Sequence[str] = ()
+    files: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def anchors(self) -> list[str]:
+        """The names of all tables and figures."""
+        return [*(table.name for table in self.tables), *(figure.name for figure in self.figures)]
+
+    @property
+    def tally(self) -> dict[str, int]:
+        """How many verdicts have each mark."""
+        return {mark: len(self.marked(mark)) for mark in MARKS}
+
+    @property
+    def unlike(self) -> dict[str, list[tuple[CheckedClaim, str, Verdict]]]:
+        """The verdicts that are not, or only partly, the paper's."""
+        return {mark: self.marked(mark) for mark in (NOT_REPRODUCED, PARTLY)}
+
+    def marked(self, mark: str) -> list[tuple[CheckedClaim, str, Verdict]]:
+        """The claims with this mark: claim, label of what was checked, verdict."""
+        found = []
+        for checked in self.claims:
+            for subject, verdict in checked.verdicts.items():
+                if verdict.mark == mark:
+                    found.append((checked, subject, verdict))
+        return found
+
+
+def render(report: Report, template: str) -> str:
+    """A report as text.
+
+    Args:
+        report: What is shown.
+        template: HTML or MARKDOWN.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=template.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    charts = {}
+    if template == HTML:
+        with mpl.rc_context(STYLE):
+            for figure in report.figures:
+                charts[figure.name] = Markup(svg(figure.picture, figure.name))
+    return environment.get_template(template).render(report=report, charts=charts, palette=PALETTE)
+
+
+def write_report(report: Report, folder: Path) -> Path:
+    """Write report.html, report.md, and for each figure PNG, SVG and CSV; gives the path of report.html.
+
+    Raises:
+        DataError: If the folder can't be written to.
+    """
+    try:
+        for figure in report.figures:
+            write_figure(figure, folder / "figures")
+        for name, rows in report.files.items():
+            if rows:
+                write_atomically(folder / "figures" / f"{name}.csv", to_csv(rows).encode())
+        write_atomically(folder / "report.md", render(report, MARKDOWN).encode())
+        write_atomically(folder / "report.html", render(report, HTML).encode())
+    except OSError as error:
+        raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
+    return folder / "report.html"

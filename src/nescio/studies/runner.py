@@ -1,0 +1,282 @@
+"""Run experiments: train what is not trained, measure what is not measured, here or on Ray.
+
+A training lies in a folder of its own under its digest and goes on where it stopped. Every measurement is in
+the store as soon as it is made. Processes may work side by side on one folder: of those that need the same
+model one trains it, and the others wait.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from nescio._files import write_atomically
+from nescio._ray import start_ray
+from nescio.data import load
+from nescio.errors import InputError, NescioWarning
+from nescio.inference.model import TrainedModel
+from nescio.studies.measurement import Measurement
+from nescio.studies.plan import TrainingPlan
+from nescio.studies.store import Record, Store, surroundings
+from nescio.studies.study import Experiment
+
+PLACES = ("here", "ray")
+RETRIES = 10  # of a task whose worker or node died
+
+Files = dict[str, bytes]  # the content of files by their place in the study's folder
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Who is told how far a run is.
+
+    Args:
+        say: Called with lines for people.
+        epoch: Called with the name of an experiment and the metrics of an epoch of its training.
+    """
+
+    say: Callable[[str], None] = lambda line: None
+    epoch: Callable[[str, dict[str, float]], None] = lambda name, metrics: None
+
+
+def store_in(folder: Path) -> Store:
+    """The store of a study's folder."""
+    return Store(folder / "store")
+
+
+def run(
+    experiments: Sequence[Experiment], folder: Path, on: str = "here", progress: Progress | None = None
+) -> None:
+    """Train and measure whatever is not in the folder's store yet.
+
+    Args:
+        experiments: What is to be there afterwards.
+        folder: The folder of the study.
+        on: "here", one after the other in this process, or "ray", one task for each on a cluster.
+        progress: Who is told.
+
+    Raises:
+        InputError: If on is neither, or a data set does not exist.
+    """
+    if on not in PLACES:
+        raise InputError(f"on must be one of {', '.join(PLACES)}, got {on!r}")
+    progress = progress or Progress()
+    _require_data(experiments, folder)
+    if on == "ray":
+        run_on_ray(experiments, folder, progress)
+        return
+    for experiment in experiments:
+        run_one(experiment, folder, progress)
+
+
+def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
+    """The measurements of an experiment that are not in the store."""
+    store = store_in(folder)
+    return [each for each in experiment.measurements if not store.has(experiment.plan, each)]
+
+
+def _require_data(experiments: Sequence[Experiment], folder: Path) -> None:
+    """Load what will be needed, so that data that can't be had are told of before any work."""
+    needed = {}
+    for experiment in experiments:
+        for measurement in missing(experiment, folder):
+            needed[experiment.plan.data, "train"] = True
+            for data, split in measurement.data.items():
+                needed[data, split] = True
+    for data, split in needed:
+        load(data, split)
+
+
+def run_one(experiment: Experiment, folder: Path, progress: Progress | None = None) -> None:
+    """Measure what is missing of one experiment, training its model first where that is not there."""
+    progress = progress or Progress()
+    if not missing(experiment, folder):
+        return
+    model = train(experiment.plan, folder, experiment.name, progress)
+    measured = []
+    # Asked again: another process may have measured while this one waited for the model.
+    for measurement in missing(experiment, folder):
+        source_name = f"{experiment.name}, source of {measurement.name}"
+        sources = [train(plan, folder, source_name, progress) for plan in measurement.sources]
+        start = time.perf_counter()
+        numbers = measurement.run(model, sources)
+        seconds = time.perf_counter() - start
+        made = _made(experiment.name, model, seconds)
+        record = Record(measurement.settings(), experiment.plan.description(), numbers, made)
+        store_in(folder).write(record)
+        measured.append(measurement.name)
+    if measured:
+        progress.say(f"{experiment.name}: {', '.join(measured)} measured")
+
+
+def _made(name: str, model: TrainedModel, seconds: float) -> dict[str, Any]:
+    training_seconds = sum(row["seconds"] for row in model.training["history"])
+    return {
+        "for": name,
+        **surroundings(),
+        "seconds": round(seconds, 2),
+        "training_seconds": round(training_seconds, 2),
+    }
+
+
+def run_folder(folder: Path, plan: TrainingPlan) -> Path:
+    """Where a training keeps its progress and its model."""
+    return folder / "checkpoints" / plan.digest
+
+
+def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress | None = None) -> TrainedModel:
+    """The model of a plan: read, or trained to the end from wherever its training stopped.
+
+    Args:
+        plan: What is trained.
+        folder: The folder of the study.
+        name: What the training is called in messages.
+        progress: Who is told.
+    """
+    progress = progress or Progress()
+    own_folder = run_folder(folder, plan)
+    own_folder.mkdir(parents=True, exist_ok=True)
+    path = own_folder / "model.safetensors"
+    with _alone(own_folder / "lock", lambda: progress.say(f"{name}: another process is at it; waiting")):
+        if path.exists():
+            return TrainedModel.load(path)
+        settings = plan.settings()
+        progress.say(f"{name}: training, {settings.epochs} epochs")
+        data, held_out = plan.load_data()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NescioWarning)
+            model = TrainedModel.train(
+                data,
+                plan.build_method(),
+                plan.build_encoder(),
+                settings,
+                held_out=held_out,
+                run_dir=own_folder,
+                report=lambda metrics: progress.epoch(name, metrics),
+            )
+        for message in dict.fromkeys(str(each.message) for each in caught):
+            progress.say(f"{name}: {message}")
+        model.save(path)
+        return model
+
+
+@contextmanager
+def _alone(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    """One process at a time. on_wait: called by those that have to wait."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_wait()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progress | None = None) -> None:
+    """One task for each experiment with something missing; a task whose worker dies is given to another.
+
+    A task gets the models that are there and gives its files back: the machines of a cluster need share no
+    folder. Where they do, a training goes on from its last epoch.
+
+    Raises:
+        MissingExtraError: If Ray is not installed.
+    """
+    ray = start_ray()
+    progress = progress or Progress()
+    threads = torch.get_num_threads()
+    most = max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"])
+    task = ray.remote(num_cpus=min(threads, most), max_retries=RETRIES)(_remote)
+    running: dict[Any, Experiment] = {}
+    training: dict[str, Any] = {}  # by the digest of its plan, the task that makes a model
+    for experiment in sources_first(experiments, folder):
+        plans = [experiment.plan, *_sources(experiment)]
+        known = _files_of(folder, plans)
+        needed = [training[plan.digest] for plan in plans[1:] if plan.digest in training]
+        reference = task.options(name=experiment.name).remote(
+            experiment, str(folder.resolve()), known, threads, *needed
+        )
+        running[reference] = experiment
+        training[experiment.plan.digest] = reference
+    failures: list[Exception] = []
+    while running:
+        (done,), _ = ray.wait(list(running), num_returns=1)
+        experiment = running.pop(done)
+        try:
+            _write_files(folder, ray.get(done))
+            progress.say(f"{experiment.name}: done, {len(running)} left")
+        except Exception as error:  # noqa: BLE001 - it ends the run, but not before the others' results are kept
+            progress.say(f"{experiment.name}: failed, {len(running)} left")
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
+    """Those with something missing, and before them the trainings whose models they need."""
+    left = []
+    for experiment in experiments:
+        names = [each.name for each in missing(experiment, folder)]
+        if names:
+            left.append(experiment.measuring(names))
+    by_plan = {each.plan.digest: each for each in left}
+    first: dict[str, Experiment] = {}
+    for experiment in left:
+        for plan in _sources(experiment):
+            is_there = (run_folder(folder, plan) / "model.safetensors").exists()
+            if plan.digest in by_plan:
+                first[plan.digest] = by_plan[plan.digest]
+            elif not is_there:
+                first[plan.digest] = Experiment(experiment.comparison, f"source of {experiment.arm}", plan)
+    rest = [each for each in left if each.plan.digest not in first]
+    return [*first.values(), *rest]
+
+
+def _sources(experiment: Experiment) -> list[TrainingPlan]:
+    found: dict[str, TrainingPlan] = {}
+    for measurement in experiment.measurements:
+        for plan in measurement.sources:
+            found[plan.digest] = plan
+    return list(found.values())
+
+
+def _files_of(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
+    """The models of these plans that are here."""
+    files = {}
+    for plan in plans:
+        path = run_folder(folder, plan) / "model.safetensors"
+        if path.exists():
+            files[str(path.relative_to(folder))] = path.read_bytes()
+    return files
+
+
+def _write_files(folder: Path, files: Files) -> None:
+    """Put files in place; what is there is the same, and stays."""
+    for place, content in files.items():
+        if not (folder / place).exists():
+            write_atomically(folder / place, content)
+
+
+def _remote(experiment: Experiment, folder: str, known: Files, threads: int, *needed: Files) -> Files:
+    """Run in a worker: put the files in place, run the experiment, give its model and its records back."""
+    torch.set_num_threads(threads)  # sums are added in another order by another number of threads
+    here = Path(folder)
+    for files in (known, *needed):
+        _write_files(here, files)
+    train(experiment.plan, here, experiment.name)
+    run_one(experiment, here)
+    files = _files_of(here, [experiment.plan])
+    for measurement in experiment.measurements:
+        path = store_in(here).path(experiment.plan, measurement)
+        files[str(path.relative_to(here))] = path.read_bytes()
+    return files

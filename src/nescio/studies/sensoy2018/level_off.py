@@ -1,0 +1,61 @@
+"""Whether trainings have levelled off: how much the last epoch gained on images that were kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nescio.studies.report import Table
+from nescio.studies.sensoy2018.arms import COMPARED, label
+from nescio.studies.sensoy2018.presets import TRAINING
+from nescio.studies.sensoy2018.results import TITLES, PaperResults
+
+BACK = 3  # epochs
+ENOUGH = 0.3  # points: a training that gains less has levelled off
+HEADER = ("data", "method", "epochs", "held-out accuracy, %", "gain, points", "levelled off")
+
+
+def table(results: PaperResults) -> Table:
+    """A line for each arm; one that was trained without images kept apart is marked."""
+    rows = []
+    for comparison in results.comparisons:
+        for arm in COMPARED:
+            curves = results.numbers(comparison, arm, TRAINING)
+            if curves:
+                rows.append((TITLES[comparison], label(arm), *_cells(curves)))
+    caption = (
+        f"How much the accuracy on training images kept apart rose from {BACK} epochs before the last to the "
+        f"last: the greatest gain of all seeds and members. A training has levelled off when that is below "
+        f"{ENOUGH:g} points. Not known: trained on all images, none kept apart."
+    )
+    return Table("level-off", "Were the trainings long enough?", caption, HEADER, rows)
+
+
+def _cells(curves: Sequence[Any]) -> tuple[str, str, str, str]:
+    epochs = max(curves[0]["epoch"])
+    if any("held_out_accuracy" not in curve for curve in curves):
+        return str(epochs), "-", "-", "not known"
+    gains: list[float] = []
+    lasts: list[float] = []
+    for curve in curves:
+        for member in members(curve):
+            gains.append(gain(member))
+            lasts.append(member[-1])
+    greatest = max(gains)
+    mean = sum(lasts) / len(lasts)
+    verdict = "yes" if 100 * greatest < ENOUGH else "no"
+    return str(epochs), f"{100 * mean:.2f}", f"{100 * greatest:+.2f}", verdict
+
+
+def members(curve: Any) -> list[list[float]]:
+    """The held-out accuracy after each epoch, for each member of an ensemble; one list for other methods."""
+    by_member: dict[int, list[float]] = {}
+    numbers = curve.get("member", [1] * len(curve["epoch"]))
+    for member, accuracy in zip(numbers, curve["held_out_accuracy"], strict=True):
+        by_member.setdefault(member, []).append(accuracy)
+    return list(by_member.values())
+
+
+def gain(accuracies: Sequence[float]) -> float:
+    """From so many epochs before the last to the last; from the first where there are fewer."""
+    return accuracies[-1] - accuracies[max(0, len(accuracies) - 1 - BACK)]

@@ -1,0 +1,507 @@
+"""The presets: which arms are trained on which data, with every number that was tuned. `plan` makes a study.
+
+An arm whose training with the settings of its comparison is still to come has `former`: the settings that its
+committed results were made with, or AWAITED where there are none. To switch it over, its new results are put
+into the store and `former` is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nescio._checks import require_whole
+from nescio.errors import InputError
+from nescio.studies.measurement import Measurement, TrainingCurve
+from nescio.studies.plan import TrainingPlan
+from nescio.studies.sensoy2018.arms import (
+    ARMS,
+    COMPARED,
+    DEAD_CLASSES,
+    EVIDENTIAL_ARMS,
+    LATER_ENCODER,
+    LATER_METHOD,
+    LATER_TRAINING,
+    LOSSES,
+    SOURCE,
+)
+from nescio.studies.sensoy2018.measurements import (
+    ANGLES,
+    FastGradientSign,
+    KnownClasses,
+    OutOfDistribution,
+    ProjectedGradient,
+    Rotation,
+    Transfer,
+)
+from nescio.studies.sensoy2018.overrides import EvalConfig, Overrides, Settings
+from nescio.studies.study import Experiment, Study, require_names
+
+TRAINING = TrainingCurve.name
+KNOWN = KnownClasses.name
+OOD = OutOfDistribution.name
+ROTATION = Rotation.name
+FGSM = FastGradientSign.name
+PGD = ProjectedGradient.name
+TRANSFER = Transfer.name
+SCORES = (KNOWN, OOD)
+ATTACKS = (FGSM, PGD, TRANSFER)
+EVERYTHING = (KNOWN, OOD, ROTATION, *ATTACKS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An arm within a comparison.
+
+    Args:
+        arm: Its name.
+        seeds: How many trainings.
+        measurements: What is measured, beside the training itself.
+        overrides: How it differs here from the arm and the comparison.
+        former: How its results were made that are committed, until it is trained anew.
+    """
+
+    arm: str
+    seeds: int = 1
+    measurements: tuple[str, ...] = EVERYTHING
+    overrides: Overrides = field(default_factory=Overrides)
+    former: Overrides | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms that are trained on one data set and asked the same.
+
+    Args:
+        name: What it is called, as by --sets.
+        data: The data set.
+        ood: The data set with images of no known class.
+        encoder, training: Settings of all its trainings.
+        held_out: So many training images are kept apart, to follow the trainings by.
+        evaluation: What the networks are asked.
+        entries: The arms.
+        is_about_seeds: The question is how often something happens: the number of seeds belongs to it.
+    """
+
+    name: str
+    data: str
+    ood: str
+    encoder: Settings
+    training: Settings
+    held_out: int
+    evaluation: EvalConfig
+    entries: tuple[Entry, ...]
+    is_about_seeds: bool = False
+
+    def entry(self, arm: str) -> Entry:
+        """The entry of an arm."""
+        return next(each for each in self.entries if each.arm == arm)
+
+    def experiments(self, seeds: int | None = None) -> list[Experiment]:
+        """Every arm with every seed; seeds: so many of each, instead of the comparison's own numbers."""
+        experiments = []
+        for entry in self.entries:
+            overrides = ARMS[entry.arm].overrides.then(entry.overrides).then(entry.former)
+            count = entry.seeds if overrides.seeds is None else overrides.seeds
+            if seeds is not None and not self.is_about_seeds:
+                count = seeds
+            for seed in range(count):
+                experiments.append(self._experiment(entry, overrides, seed))
+        return experiments
+
+    def _experiment(self, entry: Entry, overrides: Overrides, seed: int) -> Experiment:
+        plan = self._plan(overrides, seed)
+        measurements: list[Measurement] = [TrainingCurve()]
+        for name in entry.measurements:
+            is_possible = name != ROTATION or self.evaluation.rotation
+            if name == TRANSFER and entry.arm == SOURCE:
+                is_possible = False
+            if is_possible:
+                measurements.append(self._measurement(name, plan, overrides))
+        return Experiment(self.name, entry.arm, plan, tuple(measurements))
+
+    def _plan(self, overrides: Overrides, seed: int) -> TrainingPlan:
+        method = dict(overrides.method)
+        return TrainingPlan(
+            data=self.data,
+            held_out=self.held_out if overrides.held_out is None else overrides.held_out,
+            method=method,
+            encoder={**self.encoder, **overrides.encoder},
+            training={**self.training, **overrides.training, "seed": seed},
+            later={
+                "method": LATER_METHOD.get(str(method["name"]), {}),
+                "encoder": LATER_ENCODER,
+                "training": LATER_TRAINING,
+            },
+        )
+
+    def _source(self, overrides: Overrides, seed: int) -> TrainingPlan:
+        """The L2 network from which attacks are transferred."""
+        entry = self.entry(SOURCE)
+        own = ARMS[SOURCE].overrides.then(entry.overrides).then(overrides.source)
+        return self._plan(own, seed)
+
+    def _measurement(self, name: str, plan: TrainingPlan, overrides: Overrides) -> Measurement:
+        config = overrides.applied_to(self.evaluation)
+        seed = plan.seed
+        samples = None
+        attack_samples = None
+        if "samples" in plan.method:
+            samples = config.samples or plan.method["samples"]
+            attack_samples = config.attack_samples or samples
+        if name == KNOWN:
+            return KnownClasses(self.data, config.known, samples, seed)
+        if name == OOD:
+            return OutOfDistribution(self.data, config.known, self.ood, config.ood, samples, seed)
+        if name == ROTATION:
+            return Rotation(self.data, ANGLES, samples, seed)
+        attack: dict[str, Any] = {
+            "test_data": self.data,
+            "images": config.attacked,
+            "batch": config.batch,
+            "samples": attack_samples,
+            "seed": seed,
+        }
+        if name == FGSM:
+            return FastGradientSign(**attack, epsilons=config.fgsm)
+        if name == TRANSFER:
+            return Transfer(**attack, epsilons=config.fgsm, source=self._source(overrides, seed))
+        fresh_draws = config.fresh_draws and attack_samples is not None
+        return ProjectedGradient(**attack, epsilons=config.pgd, steps=config.steps, fresh_draws=fresh_draws)
+
+
+MNIST_LENET: Settings = {
+    "kind": "lenet",
+    "in_channels": 1,
+    "height": 28,
+    "width": 28,
+    "num_classes": 10,
+    "filters": (20, 50),
+    "hidden": 500,
+}
+CIFAR5_LENET: Settings = {
+    "kind": "lenet",
+    "in_channels": 3,
+    "height": 32,
+    "width": 32,
+    "num_classes": 5,
+    "filters": (192, 192),
+    "hidden": 1000,
+}
+MNIST_TRAINING: Settings = {
+    "epochs": 15,
+    "batch_size": 256,
+    "learning_rate": 1e-3,
+    "schedule": "cosine",
+    "shift": 0,
+    "flip": False,
+    "patience": None,
+    "device": "cpu",
+    "precision": "float32",
+}
+CIFAR5_TRAINING: Settings = {**MNIST_TRAINING, "epochs": 14, "batch_size": 128}
+DIGITS_TRAINING: Settings = {
+    **MNIST_TRAINING,
+    "epochs": 8,
+    "batch_size": 128,
+    "device": "auto",
+    "precision": "auto",
+}
+FASTER: Settings = {"learning_rate": 2e-3}  # spreads of weights have far to go from where they start
+TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+DEAD_CLASS_SEEDS = 10
+
+
+def _dead_classes(epochs: int, former: Mapping[str, Overrides]) -> Comparison:
+    """How often a class of a network with ReLU evidence dies, on the embedded digits."""
+    same = Overrides(training={"epochs": epochs, "batch_size": 128})
+    return Comparison(
+        name="dead_classes",
+        data="digits",
+        ood="letters",
+        encoder=MNIST_LENET,
+        training=DIGITS_TRAINING,
+        held_out=0,
+        evaluation=replace(QUICK_EVALUATION, ood=None),
+        entries=tuple(
+            Entry(name, DEAD_CLASS_SEEDS, (KNOWN,), same, former.get(name)) for name in DEAD_CLASSES
+        ),
+        is_about_seeds=True,
+    )
+
+
+QUICK_EVALUATION = EvalConfig(
+    known=None,
+    ood=1000,
+    attacked=200,
+    batch=100,
+    rotation=True,
+    fgsm=TENTHS,
+    pgd=(0.0, 0.1, 0.2),
+    steps=5,
+    fresh_draws=True,
+)
+_FEWER_SAMPLES = Overrides(evaluation={"samples": 20, "attack_samples": 5})
+_SHORT = Overrides(training={"epochs": 8, "batch_size": 128, "schedule": "cosine"})
+QUICK = (
+    Comparison(
+        name="digits",
+        data="digits",
+        ood="letters",
+        encoder=MNIST_LENET,
+        training=DIGITS_TRAINING,
+        held_out=0,
+        evaluation=QUICK_EVALUATION,
+        entries=(
+            Entry("l2"),
+            Entry("dropout", overrides=_FEWER_SAMPLES),
+            Entry("ensemble", overrides=Overrides(method={"num_members": 2})),
+            Entry("ffgu", overrides=_FEWER_SAMPLES),
+            Entry("fflu", overrides=_FEWER_SAMPLES),
+            Entry("mnfg", overrides=_FEWER_SAMPLES),
+            Entry("edl"),
+            Entry("edl-printed", overrides=_SHORT),
+            Entry("edl-notebook", overrides=_SHORT),
+            Entry("edl-cross-entropy", measurements=SCORES),
+            Entry("edl-type2", measurements=SCORES),
+        ),
+    ),
+    _dead_classes(epochs=2, former={}),
+)
+
+# The settings of the results that were committed before every arm got images kept apart, more attacked
+# images and fresh draws. FORMER_SOURCE: of the L2 network from which attacks were transferred then.
+_FORMER_HARDWARE: Settings = {"device": "auto", "precision": "auto"}
+FORMER_MNIST_SOURCE = Overrides(training=_FORMER_HARDWARE, held_out=0)
+FORMER_MNIST = Overrides(
+    training=_FORMER_HARDWARE,
+    held_out=0,
+    evaluation={"attacked": 500, "fresh_draws": False},
+    source=FORMER_MNIST_SOURCE,
+)
+FORMER_MNFG = Overrides(method={"auxiliary_hidden": 50})
+FORMER_CIFAR5_SOURCE = Overrides(training={**_FORMER_HARDWARE, "epochs": 10}, held_out=0)
+FORMER_CIFAR5 = Overrides(
+    training=_FORMER_HARDWARE,
+    held_out=0,
+    seeds=1,
+    evaluation={"attacked": 200, "fresh_draws": False},
+    source=FORMER_CIFAR5_SOURCE,
+)
+AWAITED = Overrides(seeds=0)
+_TEN_SAMPLES = {"attack_samples": 10}
+_FEW_SAMPLES = {"samples": 10, "attack_samples": 5}
+
+
+def _former_cifar5(epochs: int, **method: Any) -> Overrides:
+    return FORMER_CIFAR5.then(Overrides(method=method, training={"epochs": epochs}))
+
+
+PAPER = (
+    Comparison(
+        name="mnist",
+        data="mnist",
+        ood="notmnist",
+        encoder=MNIST_LENET,
+        training=MNIST_TRAINING,
+        held_out=5000,
+        evaluation=EvalConfig(
+            known=None,
+            ood=None,
+            attacked=1000,
+            batch=100,
+            rotation=True,
+            fgsm=TENTHS,
+            pgd=(0.0, 0.05, 0.1, 0.2, 0.3),
+            steps=10,
+            fresh_draws=True,
+        ),
+        entries=(
+            Entry("l2", seeds=3, former=FORMER_MNIST),
+            Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES), former=FORMER_MNIST),
+            Entry("ensemble", overrides=Overrides(training={"epochs": 8}), former=FORMER_MNIST),
+            Entry(
+                "ffgu",
+                overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
+                former=FORMER_MNIST,
+            ),
+            Entry(
+                "fflu",
+                overrides=Overrides(
+                    # At full weight from the start, this prior leaves too little over.
+                    method={"warm_up_epochs": 10},
+                    training={**FASTER, "epochs": 20},
+                    evaluation=_TEN_SAMPLES,
+                ),
+                former=FORMER_MNIST,
+            ),
+            Entry(
+                "mnfg",
+                overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
+                former=FORMER_MNIST.then(FORMER_MNFG),
+            ),
+            Entry("edl", seeds=3, former=FORMER_MNIST),
+            Entry("edl-printed", seeds=3, overrides=Overrides(training={"epochs": 20}), former=AWAITED),
+            Entry("edl-notebook", former=AWAITED),
+            Entry("edl-cross-entropy", seeds=3, measurements=SCORES, former=FORMER_MNIST),
+            Entry("edl-type2", seeds=3, measurements=SCORES, former=FORMER_MNIST),
+        ),
+    ),
+    Comparison(
+        name="cifar5",
+        data="cifar5",
+        ood="cifar5-unseen",
+        encoder=CIFAR5_LENET,
+        training=CIFAR5_TRAINING,
+        held_out=1250,
+        evaluation=EvalConfig(
+            known=None,
+            ood=None,
+            attacked=500,
+            batch=50,
+            rotation=False,
+            fgsm=(0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.4),
+            pgd=(0.0, 0.01, 0.02, 0.04, 0.08),
+            steps=5,
+            fresh_draws=True,
+        ),
+        entries=(
+            Entry(
+                "l2", seeds=3, overrides=Overrides(training={"epochs": 12}), former=_former_cifar5(epochs=10)
+            ),
+            Entry(
+                "dropout",
+                overrides=Overrides(evaluation={"samples": 20, "attack_samples": 5}),
+                former=_former_cifar5(epochs=10),
+            ),
+            Entry(
+                "ensemble",
+                overrides=Overrides(training={"epochs": 8}),
+                former=_former_cifar5(epochs=4, num_members=2),
+            ),
+            Entry(
+                "ffgu",
+                overrides=Overrides(
+                    method={"initial_sigma": 1e-4}, training={"epochs": 10}, evaluation=_FEW_SAMPLES
+                ),
+                former=_former_cifar5(epochs=5, initial_sigma=0.01),
+            ),
+            Entry(
+                "fflu",
+                overrides=Overrides(
+                    method={"initial_sigma": 1e-4, "warm_up_epochs": 10},
+                    training={"epochs": 10},
+                    evaluation=_FEW_SAMPLES,
+                ),
+                former=_former_cifar5(epochs=5, initial_sigma=0.01, warm_up_epochs=3),
+            ),
+            Entry(
+                "mnfg",
+                overrides=Overrides(
+                    method={"initial_sigma": 1e-4}, training={"epochs": 10}, evaluation=_FEW_SAMPLES
+                ),
+                former=_former_cifar5(epochs=6, initial_sigma=0.01, auxiliary_hidden=50),
+            ),
+            Entry("edl", seeds=3, former=_former_cifar5(epochs=12)),
+            Entry("edl-printed", seeds=3, former=AWAITED),
+        ),
+    ),
+    _dead_classes(epochs=10, former={"edl-printed": AWAITED}),
+)
+
+PRESETS: dict[str, tuple[Comparison, ...]] = {"quick": QUICK, "paper": PAPER}
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a table or figure is made from: measurements of arms within comparisons."""
+
+    comparisons: tuple[str, ...]
+    arms: tuple[str, ...]
+    measurements: tuple[str, ...]
+
+
+MAIN = ("digits", "mnist", "cifar5")
+ROTATED_ARMS = ("l2", *EVIDENTIAL_ARMS)
+NEEDS: Mapping[str, Need] = {
+    "table1": Need(MAIN, COMPARED, (TRAINING, KNOWN)),
+    "figure1": Need(("digits", "mnist"), ROTATED_ARMS, (ROTATION,)),
+    "figure2": Need(MAIN, EVIDENTIAL_ARMS, (KNOWN,)),
+    "figure3": Need(MAIN, COMPARED, (OOD,)),
+    "figure4": Need(("digits", "mnist"), COMPARED, ATTACKS),
+    "figure5": Need(("cifar5",), COMPARED, ATTACKS),
+    "losses": Need(("digits", "mnist"), tuple(LOSSES), (TRAINING, *SCORES)),
+    "dead_classes": Need(("dead_classes",), DEAD_CLASSES, (TRAINING, KNOWN)),
+}
+
+
+def study_of(preset: str, seeds: int | None = None) -> Study:
+    """All experiments of a preset.
+
+    Args:
+        preset: "quick" or "paper".
+        seeds: So many trainings of each arm, instead of the preset's own numbers.
+
+    Raises:
+        InputError: If there is no such preset, or seeds is below 1.
+
+    Example:
+        >>> study = study_of("paper", seeds=1)
+        >>> study.experiments[0].name
+        'mnist/l2-0'
+    """
+    if preset not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+    if seeds is not None:
+        require_whole("seeds", seeds)
+    experiments: list[Experiment] = []
+    for comparison in PRESETS[preset]:
+        experiments += comparison.experiments(seeds)
+    return Study(f"sensoy2018-{preset}", tuple(experiments))
+
+
+def plan(
+    preset: str,
+    seeds: int | None = None,
+    sets: Sequence[str] = (),
+    methods: Sequence[str] = (),
+    only: Sequence[str] = (),
+) -> list[Experiment]:
+    """The experiments of a preset that are asked for.
+
+    Args:
+        preset, seeds: As of `study_of`.
+        sets: Only these comparisons.
+        methods: Only these arms.
+        only: Only what these tables and figures are made from.
+
+    Raises:
+        InputError: If a name is not known, or nothing is left.
+    """
+    study = study_of(preset, seeds)
+    require_names("sets", sets, [comparison.name for comparison in PRESETS[preset]])
+    require_names("methods", methods, list(ARMS))
+    require_names("only", only, list(NEEDS))
+    selected = study.select(sets, methods)
+    needed = []
+    for experiment in selected.experiments:
+        reduced = _needed(experiment, only)
+        if reduced.measurements:
+            needed.append(reduced)
+    if not needed:
+        asked = ", ".join((*only, *sets, *methods))
+        raise InputError(f"the preset {preset} has nothing for {asked} together; paper has all, quick some")
+    return needed
+
+
+def _needed(experiment: Experiment, only: Sequence[str]) -> Experiment:
+    """The experiment with the measurements alone that are needed to make what is wanted."""
+    if not only:
+        return experiment
+    wanted: list[str] = []
+    for name in only:
+        need = NEEDS[name]
+        if experiment.comparison in need.comparisons and experiment.arm in need.arms:
+            wanted += need.measurements
+    return experiment.measuring(wanted)

@@ -1,0 +1,155 @@
+"""Store: measurements as small JSON files, each under the digest of all that it depends on.
+
+A file says first what was measured and trained, then the numbers, then where and when they were made, which
+is no part of the digest. It is written once, in one step, and never changed: a measurement with other
+settings lies elsewhere. What is not there has not been measured.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nescio._files import write_atomically
+from nescio.errors import DataError
+from nescio.studies.measurement import Measurement
+from nescio.studies.plan import TrainingPlan, as_plain, digest_of
+
+FORMAT = 2
+VERSIONS_OF = ("nescio", "torch", "numpy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measurement of one training.
+
+    Args:
+        measurement: The settings of the measurement.
+        training: The description of the training.
+        numbers: What was measured.
+        made: For which experiment, where, and how long it took.
+    """
+
+    measurement: Mapping[str, Any]
+    training: Mapping[str, Any]
+    numbers: Mapping[str, Any]
+    made: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """The name of the measurement and the digest of all that its numbers depend on."""
+        return file_name_of(self.measurement, self.training)
+
+
+class Store:
+    """A folder of records.
+
+    Args:
+        folder: Where they are; it need not exist yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, plan: TrainingPlan, measurement: Measurement) -> Path:
+        """Where a measurement of a training is, or will be."""
+        return self.folder / file_name_of(measurement.settings(), plan.description())
+
+    def has(self, plan: TrainingPlan, measurement: Measurement) -> bool:
+        """Whether it is there."""
+        return self.path(plan, measurement).exists()
+
+    def read(self, plan: TrainingPlan, measurement: Measurement) -> Record | None:
+        """The record, or None where it has not been measured.
+
+        Raises:
+            DataError: If the file is damaged or was edited.
+        """
+        path = self.path(plan, measurement)
+        if not path.exists():
+            return None
+        return read_record(path)
+
+    def write(self, record: Record) -> Path:
+        """Keep a record; one that is there already stays as it is. Gives its path."""
+        path = self.folder / record.file_name
+        if not path.exists():
+            write_atomically(path, to_json(record).encode())
+        return path
+
+    def paths(self) -> list[Path]:
+        """All records that are there, by name."""
+        return sorted(self.folder.glob("*.json"))
+
+
+def file_name_of(measurement: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+    """Under which name a record lies."""
+    digest = digest_of({"measurement": measurement, "training": training})
+    return f"{measurement['name']}-{digest}.json"
+
+
+def read_record(path: Path) -> Record:
+    """A record from its file; the file must have the digest that its name says.
+
+    Raises:
+        DataError: If it can't be read, is damaged, was edited, or is of another format.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        found = content.pop("format")
+        if found != FORMAT:
+            raise DataError(f"{path} has format {found!r}, this version of nescio reads {FORMAT}")
+        record = Record(**content)
+        expected = record.file_name
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is damaged ({error}); remove it to have it measured again") from error
+    if expected != path.name:
+        raise DataError(f"{path} is not what its name says, its settings belong to {expected}; remove it")
+    return record
+
+
+def to_json(record: Record) -> str:
+    """A record as the text of its file, with every list of numbers on one line."""
+    content = {
+        "format": FORMAT,
+        "measurement": record.measurement,
+        "training": record.training,
+        "numbers": record.numbers,
+        "made": record.made,
+    }
+    text = json.dumps(as_plain(content), indent=1, allow_nan=False)
+    return re.sub(r'\[\s+([^][{}"]*?)\s+\]', _on_one_line, text) + "\n"
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{' '.join(found[1].split())}]"
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions and hardware: what numbers may depend on beside their settings."""
+    versions = {"python": platform.python_version()}
+    for name in VERSIONS_OF:
+        versions[name] = importlib.metadata.version(name)
+    hardware = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    return {"versions": versions, "hardware": hardware}
+
+
+def _processor() -> str:
+    """Its name, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,108 @@
+import json
+import math
+
+import pytest
+import torch
+from tests.studies.small import measurement, one
+
+from nescio.errors import DataError
+from nescio.studies.store import Record, Store, file_name_of, read_record, surroundings, to_json
+
+EDL = one("edl")
+KNOWN = measurement(EDL, "known")
+
+
+@pytest.fixture
+def record():
+    numbers = {
+        "curve": torch.tensor([0.5, 0.25]),
+        "none": math.nan,
+        "name": "a [b, c]",
+        "deep": [[1, 2], [3]],
+    }
+    return Record(KNOWN.settings(), EDL.plan.description(), numbers, {"for": "digits/edl-0"})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def test_written_and_read(store, record):
+    assert not store.has(EDL.plan, KNOWN)
+    assert store.read(EDL.plan, KNOWN) is None
+    path = store.write(record)
+    assert path == store.path(EDL.plan, KNOWN)
+    assert store.has(EDL.plan, KNOWN)
+    again = store.read(EDL.plan, KNOWN)
+    assert again.numbers == {"curve": [0.5, 0.25], "none": None, "name": "a [b, c]", "deep": [[1, 2], [3]]}
+    assert again.made == {"for": "digits/edl-0"}
+    assert store.paths() == [path]
+
+
+def test_it_is_filed_under_all_that_it_depends_on(store):
+    paths = {
+        store.path(EDL.plan, KNOWN),
+        store.path(one("edl", 1).plan, KNOWN),
+        store.path(one("l2").plan, KNOWN),
+        store.path(EDL.plan, type(KNOWN)(**{**vars(KNOWN), "images": 199})),
+        store.path(EDL.plan, measurement(EDL, "ood")),
+    }
+    assert len(paths) == 5
+    assert store.path(EDL.plan, KNOWN).name.startswith("known-")
+
+
+def test_a_record_is_written_once(store, record):
+    path = store.write(record)
+    before = path.read_bytes()
+    store.write(Record(record.measurement, record.training, {"other": 1}))
+    assert path.read_bytes() == before
+
+
+def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
+    text = to_json(record)
+    assert list(json.loads(text)) == ["format", "measurement", "training", "numbers", "made"]
+    assert '"curve": [0.5, 0.25]' in text
+    assert '"filters": [4, 6]' in text
+    assert text.endswith("}\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "is damaged"),
+        ("[1]", "is damaged"),
+        ("{}", "is damaged"),
+        ('{"format": 2, "numbers": {}}', "is damaged"),
+        ('{"format": 7}', "has format 7, this version of nescio reads 2"),
+    ],
+)
+def test_a_file_that_is_no_record(tmp_path, content, reason):
+    (tmp_path / "bad.json").write_text(content)
+    with pytest.raises(DataError, match=reason):
+        read_record(tmp_path / "bad.json")
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(DataError, match=r"gone\.json is damaged"):
+        read_record(tmp_path / "gone.json")
+
+
+def test_a_file_whose_settings_were_edited_is_refused(store, record):
+    path = store.write(record)
+    path.write_text(path.read_text().replace('"images": 200', '"images": 300'))
+    with pytest.raises(DataError, match="is not what its name says"):
+        store.read(EDL.plan, KNOWN)
+
+
+def test_the_name_depends_on_settings_alone(record):
+    other = Record(record.measurement, record.training, {}, surroundings())
+    assert other.file_name == record.file_name == file_name_of(record.measurement, record.training)
+
+
+def test_surroundings():
+    found = surroundings()
+    assert set(found) == {"versions", "hardware"}
+    assert found["versions"]["torch"] == torch.__version__
+    assert found["hardware"]["threads"] == torch.get_num_threads()
+    assert found["hardware"]["processor"]
