@@ -63,9 +63,13 @@ def test_what_is_built(plan):
         (
             {"method": {"name": "edl", "evidnce": "relu"}},
             "build_method",
-            "settings do not fit the method edl",
+            "the method edl has no setting 'evidnce'",
         ),
-        ({"encoder": {"kind": "lenet", "filter": 3}}, "build_encoder", "settings do not fit"),
+        (
+            {"encoder": {"kind": "lenet", "filter": 3}},
+            "build_encoder",
+            "the encoder lenet has no setting 'filter'",
+        ),
         ({"training": {"epoch": 3, "seed": 0}}, "settings", "settings do not fit TrainingSettings"),
     ],
 )

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from tests.studies.small import LENET, measurement, one
 
 from nescio.data import load
-from nescio.data.preprocess import Standardize
+from nescio.data.preprocess import Preprocess
 from nescio.encoders import spec_from_dict
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
@@ -175,8 +175,8 @@ def test_only_relu_evidence_loses_gradients(edl, evidence, share):
 
 def model_of(method):
     network = method.default_encoder(spec_from_dict(LENET))
-    pixels = Standardize.fit(images_of("digits").images)
-    return TrainedModel(method.build(network), method, tuple("0123456789"), pixels, network.input_shape)
+    pixels = Preprocess.fit(images_of("digits").images)
+    return TrainedModel(method.build(network), method, tuple("0123456789"), pixels)
 
 
 @pytest.mark.parametrize("name", ["dropout", "ffgu"])
