@@ -114,14 +114,11 @@ class OutOfDistribution(Measurement):
         model = with_samples(model, self.samples)
         known = predict(model, images_of(self.test_data, self.images).images, self.seed)
         ood = predict(model, images_of(self.ood_data, self.ood_images).images, self.seed)
-        scores = {}
-        for name, value in detection_summary(known, ood).items():
-            scores[name.replace("unknown_", "ood_")] = value
         known_curve = entropy_cdf(known, POINTS)
         ood_curve = entropy_cdf(ood, POINTS)
         return {
             "images": {"known": len(known), "ood": len(ood)},
-            "scores": scores,
+            "scores": detection_summary(known, ood),
             "entropy": ood_curve.entropy,
             "share": {"known": known_curve.share, "ood": ood_curve.share},
         }
