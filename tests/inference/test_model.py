@@ -1,19 +1,13 @@
 import json
 import os
-import pickle
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 import nescio as ev
-from nescio._files import read_tensors, write_tensors
-from nescio.data import Dataset, Table, load
+from nescio.data import Dataset, Table, load, open_source
 from nescio.encoders import LeNetSpec
 from nescio.errors import DataError, ModelFileError, TrainingError
 from nescio.inference.model import TrainedModel
@@ -203,75 +197,6 @@ def test_one_class_is_no_classification(digits):
         TrainedModel.train(same, settings=QUICK)
 
 
-CHANGES = {
-    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1 and 2"),
-    "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
-    "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
-    "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
-    "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
-    "inputs": (lambda h: h["preprocess"].update(input_shape=[1, 32, 32]), "but a network for"),
-    "missing": (lambda h: h.pop("classes"), "does not fit together: its header lacks 'classes'"),
-    "scale": (lambda h: h["preprocess"].update(scale=[0]), "scale must be"),
-    "mean": (lambda h: h["preprocess"].update(mean=[float("nan")]), "mean must be finite"),
-    "channels": (
-        lambda h: h["preprocess"].update(mean=[0, 0], scale=[1, 1]),
-        "preprocess is for 2 channels",
-    ),
-    "training": (lambda h: h.update(training=[1]), "training must be a table, got list"),
-    "text": (lambda h: h.update(method="edl"), "does not fit together"),
-}
-
-
-@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
-def test_a_header_that_does_not_fit(models, tmp_path, change, reason):
-    path = tmp_path / "m.safetensors"
-    models["edl"].save(path)
-    tensors, header = read_tensors(path)
-    change(header)
-    write_tensors(path, tensors, header)
-    with pytest.raises(ModelFileError, match=reason):
-        TrainedModel.load(path)
-
-
-@pytest.mark.parametrize("part", ["weights", "header"])
-def test_one_changed_byte_is_noticed(models, tmp_path, part):
-    path = tmp_path / "m.safetensors"
-    models["edl"].save(path)
-    content = bytearray(path.read_bytes())
-    place = len(content) - 5 if part == "weights" else content.index(b"squared_error") + 3
-    content[place] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="is damaged or was edited"):
-        TrainedModel.load(path)
-
-
-class Bomb:
-    def __reduce__(self):
-        return os.abort, ()
-
-
-def test_files_that_are_something_else(models, tmp_path):
-    path = tmp_path / "m.safetensors"
-    models["edl"].save(path)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
-        TrainedModel.load(path)
-    path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
-        TrainedModel.load(path)
-    save_file({"a": torch.zeros(2)}, path)
-    with pytest.raises(ModelFileError, match="was not written by nescio"):
-        TrainedModel.load(path)
-    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": "[1]"})
-    with pytest.raises(ModelFileError, match="was not written by nescio"):
-        TrainedModel.load(path)
-    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": '{"header": [1], "sha256": ""}'})
-    with pytest.raises(ModelFileError, match="its header is no table"):
-        TrainedModel.load(path)
-    with pytest.raises(ModelFileError, match="there is no file"):
-        TrainedModel.load(tmp_path / "none.safetensors")
-
-
 def test_held_out_classes_in_another_order(digits):
     backwards = Dataset(digits.images, 9 - digits.labels, tuple("9876543210"), "backwards")
     spec = LeNetSpec(filters=(2, 4), hidden=8)
@@ -298,61 +223,21 @@ def test_patience_reports_the_best_epoch(digits):
     assert model.training["best"]["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
 
 
-def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
-    path = tmp_path / "m.safetensors"
-    models["edl"].save(path)
-    before = path.read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        models["softmax"].save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+def test_training_on_a_source(tmp_path):
+    lines = [f"{index},{index % 3},{'ab'[index % 2]}" for index in range(40)]
+    (tmp_path / "t.csv").write_text("x,z,kind\n" + "\n".join(lines))
+    settings = TrainingSettings(epochs=1)
+    source = open_source(tmp_path / "t.csv")
+    by_source = TrainedModel.train(source, settings=settings, held_out=source)
+    table = source.labelled()
+    by_table = TrainedModel.train(table, settings=settings, held_out=table)
+    assert by_source.training["sha256"] == by_table.training["sha256"]
+    assert by_source.preprocess.columns == ("x", "z")
+    assert torch.equal(by_source.predict(table.features).evidence, by_table.predict(table.features).evidence)
 
 
-SAVING = """
-import sys, torch
-from nescio.inference.model import TrainedModel
-model = TrainedModel.load(sys.argv[1])
-print("ready", flush=True)
-while True:
-    model.save(sys.argv[1])
-"""
-
-
-def test_a_kill_during_a_save_leaves_a_good_file(models, tmp_path):
-    path = tmp_path / "m.safetensors"
-    models["edl"].save(path)
-    process = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True)
-    with process:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.3)
-        process.kill()
-    assert TrainedModel.load(path).classes == models["edl"].classes
-
-
-@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
-def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
-    import onnxruntime
-
-    model.export_program(tmp_path / "m.pt2")
-    model.export_onnx(tmp_path / "m.onnx")
-    program = torch.export.load(tmp_path / "m.pt2").module()
-    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
-    for count in (1, 7):
-        inputs = digits.images[:count].float()
-        prediction = model.predict(digits.images[:count])
-        expected = [getattr(prediction, name) for name in names]
-        with torch.no_grad():
-            from_program = program(inputs)
-        from_onnx = session.run(None, {session.get_inputs()[0].name: inputs.numpy()})
-        for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
-            torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
-            torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
-    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name == "edl" else set())
-    assert set(names) == wanted
+def test_records_of_a_model(models, digits):
+    records = models["edl"].records(digits.images[:3])
+    assert [record["probabilities"] for record in records] == models["edl"].predict(
+        digits.images[:3]
+    ).probabilities.tolist()

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from nescio._checks import require_whole
 from nescio._files import digest
-from nescio.data import Dataset, Table
-from nescio.data.preprocess import Preprocess
+from nescio.data import Dataset, Preprocess, Source, Table
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
 from nescio.inference._model_file import model_path, read_model, write_model
 from nescio.inference.export import export_onnx, export_program
+from nescio.inference.records import Inputs, Record, predict_records
 from nescio.methods import EDL, Method, make_method, method_to_dict
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
@@ -32,8 +32,28 @@ UNKNOWN = "I do not know"  # what is said where a model does not stand by its an
 class TrainedModel:
     """A trained network, its method, classes and preprocessing, and a rule for when to abstain.
 
-    network: what the module was built from; None for a module of the user's own, which must then be given
-    again when the file is loaded. training: a summary of how it was trained, plain data.
+    Made by `train` or `load`.
+
+    Args:
+        module: The network, from preprocessed inputs (N, ...) to logits (N, K).
+        method: How it was trained, and how its outputs are read.
+        classes: The names of the K classes.
+        preprocess: What brings inputs to the network.
+        network: What the module was built from; None for a module of the user's own, which must then be given
+            again when the file is loaded.
+        rule: When to say "I do not know"; None for an uncertainty of a half or more.
+        training: A summary of how it was trained, plain data.
+
+    Example:
+        >>> import nescio
+        >>> rows = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).repeat(20, 1)
+        >>> table = nescio.data.Table(rows, torch.arange(40) % 2, ("up", "down"), "forty rows")
+        >>> settings = nescio.TrainingSettings(epochs=30, batch_size=8, learning_rate=0.01)
+        >>> model = TrainedModel.train(table, settings=settings)
+        >>> model.predict(rows[:2]).labels
+        tensor([0, 1])
+        >>> model.records(rows[:1])[0]["best"]
+        'up'
     """
 
     module: nn.Module
@@ -47,23 +67,39 @@ class TrainedModel:
     @classmethod
     def train(
         cls,
-        data: Dataset | Table,
+        data: Dataset | Table | Source,
         method: Method | str | None = None,
         network: EncoderSpec | str | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
-        held_out: Dataset | Table | None = None,
+        held_out: Dataset | Table | Source | None = None,
         run_dir: str | Path | None = None,
         report: Callable[[dict[str, float]], None] | None = None,
     ) -> TrainedModel:
-        """Train on a data set: EDL and the paper's LeNet, or a perceptron for tables, unless told otherwise.
+        """Train on labelled data. Everything that is trained is trained through this.
 
-        method: with its settings, or a name for the usual ones. network: a spec, the name of
-        an encoder, or a module of your own.
-        run_dir: a folder for progress and checkpoints; called again with it, a training goes on.
+        Args:
+            data: Images or rows with labels, in memory or from a source.
+            method: With its settings, or the name of one with its usual settings. Default: EDL.
+            network: A spec, the name of an encoder, or a module of your own from inputs (N, ...) to logits
+                (N, K). Default: the paper's LeNet for images, a perceptron for rows.
+            settings: How to train.
+            held_out: Data to watch: its loss and accuracy are part of the metrics of every epoch.
+            run_dir: A folder for progress and checkpoints; called again with it, a training goes on.
+            report: Called with the metrics of every epoch.
+
+        Returns:
+            The trained model, without a rule.
+
+        Raises:
+            DataError: If the data has no labels, less than two classes, or does not fit `held_out`.
+            InputError: If method, network and settings do not fit the data.
+            TrainingError: If the training can't go on, or `run_dir` holds another one.
         """
         settings = settings or TrainingSettings()
-        require_classes(data)
+        if isinstance(data, Source):
+            data = data.labelled()
+        _require_classes(data)
         if isinstance(data, Table) and (settings.shift or settings.flip):
             raise InputError("shift and flip are for images, not for rows of numbers")
         columns = data.columns if isinstance(data, Table) else None
@@ -71,6 +107,8 @@ class TrainedModel:
             data.inputs, data.classes, method, network, seed=settings.seed, columns=columns
         )
         method = model.method
+        if isinstance(held_out, Source):
+            held_out = held_out.labelled(model.preprocess)
         if held_out is not None and held_out.inputs.shape[1:] != data.inputs.shape[1:]:
             expected = tuple(data.inputs.shape[1:])
             found = tuple(held_out.inputs.shape[1:])
@@ -80,15 +118,15 @@ class TrainedModel:
             "network": repr(model.module) if model.network is None else spec_to_dict(model.network),
             "settings": settings.to_dict(),
             "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
-            "sha256": {"train": digest_of(data), "held_out": held_out and digest_of(held_out)},
+            "sha256": {"train": _digest_of(data), "held_out": held_out and _digest_of(held_out)},
         }
         history = fit(
             method,
             model.module,
             model.preprocess,
-            samples_of(data, data.classes),
+            _samples_of(data, data.classes),
             settings,
-            held_out=None if held_out is None else samples_of(held_out, data.classes),
+            held_out=None if held_out is None else _samples_of(held_out, data.classes),
             run=None if run_dir is None else Run(run_dir, description),
             report=report,
         )
@@ -103,38 +141,80 @@ class TrainedModel:
         return self.preprocess.input_shape
 
     def labels_of(self, data: Dataset | Table) -> Tensor:
-        """The labels of a data set (N,) as this model counts its classes."""
-        return labels_among(self.classes, data)
+        """The labels of a data set as this model counts its classes.
+
+        Args:
+            data: With classes that the model knows.
+
+        Returns:
+            int64 (N,).
+
+        Raises:
+            DataError: If the data has a class that the model never saw.
+        """
+        return _labels_among(self.classes, data)
 
     def predict(
         self, inputs: Tensor, *, batch_size: int = 1024, generator: torch.Generator | None = None
     ) -> Prediction:
-        """The prediction for raw inputs (N, ...) of the shape it was trained on, in batches.
+        """What the network says of raw inputs, in batches.
 
-        generator: for methods that draw; without one they draw the same every time.
+        Args:
+            inputs: (N, *input_shape), as the training data was: bytes of pictures, or numbers.
+            batch_size: How many are on the device at a time.
+            generator: For methods that draw; without one they draw the same every time.
+
+        Returns:
+            An Opinion of a method with evidence, else a Categorical.
+
+        Raises:
+            InputError: If the inputs have another shape, or values that are not finite.
         """
         self._require_inputs(inputs)
         require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
         like = next(self.module.parameters())
         self.module.eval()
+        parts = []
         with torch.inference_mode():
-            parts = [
-                self.method.predict(
-                    self.module, as_input(part.to(like.device), self.preprocess).to(like.dtype), generator
-                )
-                for part in torch.split(inputs, batch_size)
-            ]
-        return concatenate(parts)
+            for part in torch.split(inputs, batch_size):
+                prepared = as_input(part.to(like.device), self.preprocess).to(like.dtype)
+                parts.append(self.method.predict(self.module, prepared, generator))
+        return _concatenated(parts)
+
+    def records(self, inputs: Inputs) -> list[Record]:
+        """What the model says of each input, as the command line, files and the service say it.
+
+        Args:
+            inputs: Paths (pictures, folders, .npz, .npy and .csv files), a source, or tensors (N, ...).
+
+        Returns:
+            A dict for each, see `nescio.inference.records`; one that can't be read has an error.
+
+        Raises:
+            InputError: If there is no file at a path.
+        """
+        return predict_records(self, inputs)
 
     def accepts(self, prediction: Prediction) -> Tensor:
-        """Where the model stands by its answer (N,): by its rule, or while doubt is less than a half."""
+        """Where the model stands by its answer: by its rule, or while the uncertainty is less than a half.
+
+        Args:
+            prediction: Of N inputs, made by `predict`.
+
+        Returns:
+            bool (N,).
+        """
         if self.rule is not None:
             return self.rule.accept(prediction)
         return (prediction.uncertainty < HALF) & ~prediction.is_vacuous
 
     def with_rule(self, rule: AbstentionRule | None) -> TrainedModel:
-        """The same model with another rule."""
+        """The same model with another rule, or with none.
+
+        Args:
+            rule: Made from held-out data by `AbstentionRule.for_error` or `for_coverage`.
+        """
         return replace(self, rule=rule)
 
     def save(self, path: str | Path) -> None:
@@ -167,11 +247,19 @@ class TrainedModel:
         return cls(*read_model(model_path(path), network, method))
 
     def export_program(self, path: str | Path) -> None:
-        """Write a torch.export program, see `nescio.inference.export.export_program`."""
+        """Write a torch.export program that takes raw inputs, see `nescio.inference.export`.
+
+        Args:
+            path: The file to write, .pt2.
+        """
         export_program(self, path)
 
     def export_onnx(self, path: str | Path) -> None:
-        """Write an ONNX file, see `nescio.inference.export.export_onnx`."""
+        """Write an ONNX file that takes raw inputs, see `nescio.inference.export`.
+
+        Args:
+            path: The file to write, .onnx.
+        """
         export_onnx(self, path)
 
     def _require_inputs(self, inputs: Tensor) -> None:
@@ -200,8 +288,22 @@ def untrained_model(
 ) -> TrainedModel:
     """A model for such inputs that is still to be trained: the one place where networks are built for data.
 
-    inputs: raw (N, ...), from which the preprocessing is taken, weighted by (N,). method, network: as
-    `TrainedModel.train`. seed: of the first weights.
+    Args:
+        inputs: Raw (N, ...), from which the preprocessing is taken.
+        classes: The names of the classes.
+        method: As for `TrainedModel.train`.
+        network: As for `TrainedModel.train`.
+        seed: Of the first weights.
+        weights: How much each input counts for the preprocessing, (N,); None for all alike.
+        columns: The names of the columns of rows, where they have names.
+
+    Raises:
+        InputError: If method, network and inputs do not fit together.
+
+    Example:
+        >>> model = untrained_model(torch.zeros(4, 3), ("a", "b"), network="mlp")
+        >>> model.predict(torch.zeros(2, 3)).probabilities.shape
+        torch.Size([2, 2])
     """
     if method is None:
         method = EDL()
@@ -211,7 +313,7 @@ def untrained_model(
         torch.manual_seed(seed)
         module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
     preprocess = Preprocess.fit(inputs, weights, columns=columns)
-    require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
+    _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
 
 
@@ -229,19 +331,19 @@ def _new_module(
     return method.build(network), network
 
 
-def require_classes(data: Dataset | Table) -> None:
+def _require_classes(data: Dataset | Table) -> None:
     """Samples of two classes or more."""
     present = int((data.labels.bincount() > 0).sum())
     if present < 2:
         raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
 
 
-def samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:
+def _samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:
     """For the training loop, with labels that count these classes."""
-    return Samples(data.inputs, labels_among(classes, data))
+    return Samples(data.inputs, _labels_among(classes, data))
 
 
-def labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
+def _labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
     """The labels of a data set (N,) as places among these classes."""
     unknown = [name for name in data.classes if name not in classes]
     if unknown:
@@ -249,12 +351,12 @@ def labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
 
 
-def digest_of(data: Dataset | Table) -> str:
+def _digest_of(data: Dataset | Table) -> str:
     """What tells a data set from any other."""
     return digest({"inputs": data.inputs, "labels": data.labels})
 
 
-def require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
+def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
     """A network that takes inputs like the example (1, ...) and gives logits for so many classes."""
     if spec is not None and spec.input_shape != tuple(example.shape[1:]):
         raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")
@@ -278,7 +380,7 @@ def _sizes(inputs: Tensor) -> str:
     return ", ".join(str(size) for size in inputs.shape[1:])
 
 
-def concatenate(parts: Sequence[Prediction]) -> Prediction:
+def _concatenated(parts: Sequence[Prediction]) -> Prediction:
     """One prediction from those of several batches."""
     opinions = [part for part in parts if isinstance(part, Opinion)]
     if len(opinions) == len(parts):

@@ -1,0 +1,65 @@
+"""Exported programs say what the model says."""
+
+import os
+
+import pytest
+import torch
+
+from nescio.data import load
+from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.errors import InputError
+from nescio.inference.export import export_program
+from nescio.inference.model import TrainedModel, untrained_model
+from nescio.methods import EDL, Dropout, Softmax
+from nescio.training import TrainingSettings
+
+
+@pytest.fixture(scope="module")
+def digits(session_cache):
+    os.environ["NESCIO_CACHE"] = str(session_cache)
+    return load("digits").subset(600, torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def models(digits):
+    spec = LeNetSpec(filters=(4, 8), hidden=32)
+    settings = TrainingSettings(epochs=1, batch_size=32)
+    return {m.name: TrainedModel.train(digits, m, spec, settings) for m in (EDL(), Softmax())}
+
+
+@pytest.fixture(params=["edl", "softmax"])
+def model(request, models):
+    return models[request.param]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
+    import onnxruntime
+
+    model.export_program(tmp_path / "m.pt2")
+    model.export_onnx(tmp_path / "m.onnx")
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    assert {value.shape[0] for value in (*session.get_inputs(), *session.get_outputs())} == {"batch"}
+    for count in (1, 7):
+        inputs = digits.images[:count].float()
+        prediction = model.predict(digits.images[:count])
+        expected = [getattr(prediction, name) for name in names]
+        with torch.no_grad():
+            from_program = program(inputs)
+        from_onnx = session.run(None, {session.get_inputs()[0].name: inputs.numpy()})
+        for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
+            torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
+            torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
+    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name == "edl" else set())
+    assert set(names) == wanted
+
+
+def test_a_method_that_draws_can_not_be_exported(tmp_path):
+    model = untrained_model(torch.zeros(4, 3), ("a", "b"), Dropout(), MLPSpec(3, 2, dropout=0.5))
+    with pytest.raises(
+        InputError, match=r"dropout draws at random in every prediction.*can be exported: softmax"
+    ):
+        export_program(model, tmp_path / "m.pt2")
+    assert not (tmp_path / "m.pt2").exists()

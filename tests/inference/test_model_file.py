@@ -1,0 +1,205 @@
+"""The file of a model: whole or refused, and never unpickled."""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from nescio._files import read_tensors, write_tensors
+from nescio.data import Table, load
+from nescio.encoders import LeNetSpec
+from nescio.errors import ModelFileError
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, METHODS, Method, Softmax, register_method
+from nescio.training import TrainingSettings
+
+BEFORE = Path(__file__).parents[1] / "fixtures" / "before" / "models"
+
+
+@pytest.fixture(scope="module")
+def digits(session_cache):
+    os.environ["NESCIO_CACHE"] = str(session_cache)
+    return load("digits").subset(600, torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def models(digits):
+    spec = LeNetSpec(filters=(4, 8), hidden=32)
+    settings = TrainingSettings(epochs=1, batch_size=32)
+    return {m.name: TrainedModel.train(digits, m, spec, settings) for m in (EDL(), Softmax())}
+
+
+CHANGES = {
+    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1 and 2"),
+    "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
+    "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
+    "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
+    "network": (lambda h: h["network"].update(hidden=33), "size mismatch"),
+    "inputs": (lambda h: h["preprocess"].update(input_shape=[1, 32, 32]), "but a network for"),
+    "missing": (lambda h: h.pop("classes"), "does not fit together: its header lacks 'classes'"),
+    "scale": (lambda h: h["preprocess"].update(scale=[0]), "scale must be"),
+    "mean": (lambda h: h["preprocess"].update(mean=[float("nan")]), "mean must be finite"),
+    "channels": (
+        lambda h: h["preprocess"].update(mean=[0, 0], scale=[1, 1]),
+        "preprocess is for 2 channels",
+    ),
+    "training": (lambda h: h.update(training=[1]), "training must be a table, got list"),
+    "text": (lambda h: h.update(method="edl"), "does not fit together"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
+def test_a_header_that_does_not_fit(models, tmp_path, change, reason):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    tensors, header = read_tensors(path)
+    change(header)
+    write_tensors(path, tensors, header)
+    with pytest.raises(ModelFileError, match=reason):
+        TrainedModel.load(path)
+
+
+@pytest.mark.parametrize("part", ["weights", "header"])
+def test_one_changed_byte_is_noticed(models, tmp_path, part):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    content = bytearray(path.read_bytes())
+    place = len(content) - 5 if part == "weights" else content.index(b"squared_error") + 3
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="is damaged or was edited"):
+        TrainedModel.load(path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.abort, ()
+
+
+def test_files_that_are_something_else(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ModelFileError, match="damaged or no safetensors file"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path)
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": "[1]"})
+    with pytest.raises(ModelFileError, match="was not written by nescio"):
+        TrainedModel.load(path)
+    save_file({"a": torch.zeros(2)}, path, metadata={"nescio": '{"header": [1], "sha256": ""}'})
+    with pytest.raises(ModelFileError, match="its header is no table"):
+        TrainedModel.load(path)
+    with pytest.raises(ModelFileError, match="there is no file"):
+        TrainedModel.load(tmp_path / "none.safetensors")
+
+
+def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        models["softmax"].save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+SAVING = """
+import sys, torch
+from nescio.inference.model import TrainedModel
+model = TrainedModel.load(sys.argv[1])
+print("ready", flush=True)
+while True:
+    model.save(sys.argv[1])
+"""
+
+
+def test_a_kill_during_a_save_leaves_a_good_file(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    process = subprocess.Popen([sys.executable, "-c", SAVING, str(path)], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.kill()
+    assert TrainedModel.load(path).classes == models["edl"].classes
+
+
+def test_a_file_of_format_1_is_written_as_format_2(tmp_path):
+    model = TrainedModel.load(BEFORE / "grey-edl.safetensors")
+    assert read_tensors(BEFORE / "grey-edl.safetensors").header["format"] == 1
+    assert model.preprocess.pixel_range == (0.0, 255.0)
+    model.save(tmp_path / "m.safetensors")
+    header = read_tensors(tmp_path / "m.safetensors").header
+    assert header["format"] == 2
+    assert "standardize" not in header
+    again = TrainedModel.load(tmp_path / "m.safetensors")
+    assert again.preprocess == model.preprocess
+    images = torch.randint(256, (5, *model.input_shape), dtype=torch.uint8)
+    assert torch.equal(again.predict(images).evidence, model.predict(images).evidence)
+
+
+def test_the_folder_of_a_run_stands_for_its_model(models, tmp_path):
+    models["edl"].save(tmp_path / "run" / "model.safetensors")
+    assert TrainedModel.load(tmp_path / "run").classes == models["edl"].classes
+    with pytest.raises(ModelFileError, match=r"is a folder without a model\.safetensors"):
+        TrainedModel.load(tmp_path)
+
+
+def test_a_checkpoint_is_no_model(digits, tmp_path):
+    table = Table(torch.eye(4), torch.arange(4) % 2, ("a", "b"), "t")
+    TrainedModel.train(table, settings=TrainingSettings(epochs=1), run_dir=tmp_path)
+    with pytest.raises(
+        ModelFileError, match=r"checkpoint\.safetensors is the checkpoint of a training, not a"
+    ):
+        TrainedModel.load(tmp_path / "checkpoint.safetensors")
+
+
+@dataclass(frozen=True)
+class Margin(Method):
+    """A method of the user's own."""
+
+    name = "margin-of-ones-own"
+    about = "for this test"
+    margin: float = 1.0
+
+    def objective(self, module, batch, epoch, num_train):
+        logits = module(batch.inputs)
+        loss = torch.nn.functional.multi_margin_loss(logits, batch.labels, margin=self.margin)
+        return loss, logits
+
+
+def test_a_method_of_ones_own_is_given_or_registered(tmp_path):
+    table = Table(torch.eye(4), torch.arange(4) % 2, ("a", "b"), "t")
+    model = TrainedModel.train(table, Margin(0.5), settings=TrainingSettings(epochs=1))
+    model.save(tmp_path / "m.safetensors")
+    with pytest.raises(ModelFileError, match=r"must be given: load\(path, method=\.\.\.\)"):
+        TrainedModel.load(tmp_path / "m.safetensors")
+    expected = model.predict(table.features).probabilities
+    for given in (Margin, Margin(0.5)):
+        again = TrainedModel.load(tmp_path / "m.safetensors", method=given)
+        assert again.method == Margin(0.5)
+        assert torch.equal(again.predict(table.features).probabilities, expected)
+    with pytest.raises(ModelFileError, match="trained with the method margin-of-ones-own, got softmax"):
+        TrainedModel.load(tmp_path / "m.safetensors", method=Softmax)
+    register_method(Margin)
+    try:
+        assert TrainedModel.load(tmp_path / "m.safetensors").method == Margin(0.5)
+    finally:
+        del METHODS._items[Margin.name]
