@@ -1,15 +1,19 @@
 """A real server in a process of its own, and a real browser, for the tests that need them."""
 
+import asyncio
 import os
 import shutil
 import subprocess
-import sys
 from contextlib import contextmanager
 
+import httpx
 import pytest
+from tests.serve.helpers import PICTURE, START, pair, untrained
+
+from nescio.methods import EDL, Softmax
+from nescio.serve.app import create_app
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-START = [sys.executable, "-c", "from nescio.cli.app import main; main()", "serve"]
 
 
 @contextmanager
@@ -17,16 +21,16 @@ def _serving(*models, port=0):
     words = [*START, *map(str, models), "--port", str(port)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
-            told = process.stdout.readline()
-            assert " at http://" in told, told
-            yield told.split(" at ")[1].split()[0]
+            line = process.stdout.readline()
+            assert " at http://" in line, line
+            yield line.split(" at ")[1].split()[0]
         finally:
             process.terminate()
 
 
 @pytest.fixture(scope="session")
 def serving():
-    """`nescio serve` until the block ends; gives its address, told once it listens."""
+    """`nescio serve` until the block ends; gives its address once it listens."""
     return _serving
 
 
@@ -50,3 +54,26 @@ def browser():
         chromium = playwright.chromium.launch(executable_path=found)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def ask():
+    """One request to an application, by default with the pair."""
+
+    def call(method, path, *, app=None, **content):
+        async def exchange():
+            transport = httpx.ASGITransport(app or create_app(pair()), raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+                return await client.request(method, path, **content)
+
+        return asyncio.run(exchange())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    untrained(PICTURE, EDL()).save(folder / "small.safetensors")
+    untrained(PICTURE, Softmax()).save(folder / "soft.safetensors")
+    return [folder / "small.safetensors", folder / "soft.safetensors"]

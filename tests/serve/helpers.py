@@ -1,6 +1,12 @@
 """Small models and pictures for the tests of the service."""
 
+import http.client
 import io
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import torch
 from PIL import Image
@@ -49,3 +55,48 @@ def encoded(picture, kind="PNG"):
     file = io.BytesIO()
     Image.fromarray(picture.numpy()).save(file, kind)
     return file.getvalue()
+
+
+def reason(response):
+    """The one line of a refusal, which never tells of files or code."""
+    assert list(response.json()) == ["error"]
+    line = response.json()["error"]
+    assert len(line.splitlines()) == 1
+    assert not any(word in line for word in ("Traceback", "/src", ".py", "object at 0x"))
+    return line
+
+
+START = [sys.executable, "-c", "from nescio.cli.app import main; main()", "serve"]
+ONE = json.dumps({"inputs": pictures(1).tolist()}).encode()  # the body of a request
+
+
+@contextmanager
+def process(*words):
+    """`nescio serve` and its port, once it listens."""
+    command = [*START, *map(str, words), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            line = server.stdout.readline()
+            assert line.startswith("Serving small, soft at http://127.0.0.1:"), server.stderr.read()
+            yield server, urlsplit(line.split(" at ")[1].split()[0]).port
+        finally:
+            server.kill()
+
+
+def post(port, body=ONE, path="/v1/opinions"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("POST", path, body, {"content-type": "application/json"})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+def get(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()

@@ -1,49 +1,17 @@
 """The server in processes of its own: bad clients, signals, addresses."""
 
-import asyncio
 import concurrent.futures
 import http.client
 import json
 import signal
 import socket
-import subprocess
 import sys
 import time
-from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
-from tests.serve.conftest import START
-from tests.serve.helpers import PICTURE, pictures, untrained
+from tests.serve.helpers import ONE, get, pictures, post, process
 
 from nescio.cli import app
-from nescio.methods import EDL, Softmax
-from nescio.serve import _connection
-from nescio.serve._connection import Connection
-
-ONE = json.dumps({"inputs": pictures(1).tolist()}).encode()
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    untrained(PICTURE, EDL()).save(folder / "small.safetensors")
-    untrained(PICTURE, Softmax()).save(folder / "soft.safetensors")
-    return [folder / "small.safetensors", folder / "soft.safetensors"]
-
-
-@contextmanager
-def process(*words):
-    """`nescio serve` and its port, once it listens."""
-    command = [*START, *map(str, words), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            told = server.stdout.readline()
-            assert told.startswith("Serving small, soft at http://127.0.0.1:"), server.stderr.read()
-            yield server, urlsplit(told.split(" at ")[1].split()[0]).port
-        finally:
-            server.kill()
 
 
 @pytest.fixture(scope="module")
@@ -53,25 +21,6 @@ def port(files):
         server.terminate()
         _, errors = server.communicate(timeout=60)
         assert "Traceback" not in errors
-
-
-def post(port, body=ONE, path="/v1/opinions"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("POST", path, body, {"content-type": "application/json"})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
-    finally:
-        connection.close()
-
-
-def get(port, path):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
-    finally:
-        connection.close()
 
 
 def head(length):
@@ -171,60 +120,6 @@ def test_what_was_accepted_is_finished_when_it_ends_under_load(files):
     assert all(isinstance(one, tuple | OSError | http.client.RemoteDisconnected) for one in answers)
 
 
-def test_several_processes_count_together(files):
-    with process(*files, "--workers", 2) as (server, port):
-        assert [post(port)[0] for _ in range(6)] == [200] * 6
-        # A process counts once its answer is out: the last one may just be doing so.
-        end, counted = time.monotonic() + 30, 0.0
-        while counted != 6 and time.monotonic() < end:
-            text = get(port, "/metrics")
-            counted = float(text.split('requests_total{path="/v1/opinions",status="200"} ')[1].split()[0])
-        assert counted == 6
-        assert "nescio_waiting 0.0" in text
-        server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
-    assert server.returncode == 0
-
-
-def test_connections_that_never_ask_are_closed():
-    """With a short patience, in this process: half a header, one that trickles, and one that asks."""
-
-    async def scenario():
-        served = uvicorn.Server(uvicorn.Config(answer, http=Connection, lifespan="off", log_level="warning"))
-        listener = socket.create_server(("127.0.0.1", 0))
-        serving = asyncio.create_task(served.serve([listener]))
-        while not served.started:
-            await asyncio.sleep(0.01)
-        streams = [await asyncio.open_connection(*listener.getsockname()) for _ in range(3)]
-        (silent, _), (trickled, trickle), (asked, asking) = streams
-        trickle.write(b"GET / HTTP/1.1\r\nx: ")
-        asking.write(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-        for _ in range(200):
-            if trickled.at_eof():
-                break
-            trickle.write(b"x")
-            await asyncio.sleep(0.02)
-        ends = [await asyncio.wait_for(one.read(), 20) for one in (silent, trickled, asked)]
-        for _, writer in streams:
-            writer.close()
-        served.should_exit = True
-        await serving
-        return ends
-
-    async def answer(scope, receive, send):
-        await asyncio.sleep(0.5)  # more than the patience: a request that has begun is not cut off
-        headers = [(b"content-length", b"2")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"ok"})
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_connection, "IDLE_SECONDS", 0.2)
-        silent, trickled, asked = asyncio.run(scenario())
-    assert (silent, trickled) == (b"", b"")
-    assert asked.startswith(b"HTTP/1.1 200 ")
-    assert asked.endswith(b"ok")
-
-
 @pytest.fixture
 def run(monkeypatch, capsys):
     def call(*words):
@@ -261,3 +156,16 @@ def test_other_bad_starts_are_one_line(run, files, tmp_path):
         assert code == 1
         assert err.startswith(expected)
         assert len(err.splitlines()) == 1
+
+
+def test_two_runs_side_by_side_under_names(files, tmp_path):
+    for name, file in zip(("first", "second"), files, strict=True):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(file.read_bytes())
+    with process(f"small={tmp_path / 'first'}", f"soft={tmp_path / 'second'}", "--max-inputs", 2) as (
+        _,
+        port,
+    ):
+        assert [result["model"] for result in post(port)[1]["results"]] == ["small", "soft"]
+        many = json.dumps({"inputs": pictures(3).tolist()}).encode()
+        assert post(port, many) == (422, {"error": "there must be 1 to 2 inputs, got 3"})

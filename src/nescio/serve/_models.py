@@ -1,4 +1,4 @@
-"""ServedModel: a model under a name, and its predictions as the service gives them."""
+"""ServedModel: a model under the name by which clients ask for it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from nescio.errors import InputError
-from nescio.inference.model import HALF, UNKNOWN, TrainedModel
+from nescio.inference.model import HALF, TrainedModel
 from nescio.opinions.opinion import Opinion
 from nescio.serve.limits import VALUES_PER_CLASS
 
@@ -67,36 +65,6 @@ class ServedModel:
             "rule": rule,
             "threshold": self.threshold,
         }
-
-    def opinions(self, inputs: Tensor) -> list[dict[str, Any]]:
-        """What the model says of raw inputs (N, ...), one record for each."""
-        prediction = self.model.predict(inputs)
-        if not bool(prediction.probabilities.isfinite().all()):
-            raise InputError("values are too large for the network")
-        classes = self.model.classes
-        belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(inputs)
-        columns = zip(
-            prediction.labels.tolist(),
-            self.model.accepts(prediction).tolist(),
-            prediction.probabilities.tolist(),
-            belief,
-            prediction.uncertainty.tolist(),
-            prediction.entropy(normalized=True).tolist(),
-            strict=True,
-        )
-        return [
-            {
-                "label": classes[label] if accepted else None,
-                "answer": classes[label] if accepted else UNKNOWN,
-                "best": classes[label],
-                "accepted": accepted,
-                "probabilities": probabilities,
-                "belief": believed,
-                "uncertainty": uncertainty,
-                "entropy": entropy,
-            }
-            for label, accepted, probabilities, believed, uncertainty, entropy in columns
-        ]
 
 
 def bundled_paths() -> dict[str, Path]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nescio import __version__
-from nescio.data.preprocess import LARGEST_NUMBER
+from nescio.data.preprocess import LARGEST_NUMBER, Preprocess
 from nescio.serve._models import ServedModel
 from nescio.serve.limits import Limits
 
@@ -19,7 +19,7 @@ _ERRORS = {
     408: "The body took too long to arrive.",
     413: "Too large: the body, or the pictures once they are decoded.",
     415: "Neither JSON nor a form.",
-    422: "The inputs do not fit the models, or are too many.",
+    422: "A model can answer none of the inputs, or they are too many.",
     503: "Too busy; the header Retry-After says when to try again.",
 }
 _ROUNDING = 1e-5
@@ -85,15 +85,16 @@ def _reference(name: str) -> Schema:
 
 def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
     names = {"type": "string", "enum": [model.name for model in models]}
-    shapes = sorted({model.input_shape for model in models})
-    arrays = []
-    for shape in shapes:
-        arrays += _array_schemas(shape)
+    arrays: list[Schema] = []
+    for model in models:
+        for schema in _array_schemas(model.model.preprocess):
+            if schema not in arrays:
+                arrays.append(schema)
     count = {"minItems": 1, "maxItems": limits.max_inputs}
     inputs = {"type": "array", **count, "items": {"anyOf": arrays}}
     chosen = {"type": "array", "items": names, "description": "Default: all."}
     content = {"application/json": {"schema": _body_schema("inputs", inputs, chosen | {"minItems": 1})}}
-    if any(len(shape) == 3 for shape in shapes):
+    if any(len(model.input_shape) == 3 for model in models):
         files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
         # In a form a list without items is no field at all: nothing can be said of its length.
         content["multipart/form-data"] = {"schema": _body_schema("files", files, chosen)}
@@ -109,15 +110,14 @@ def _body_schema(field: str, inputs: Schema, models: Schema) -> Schema:
     }
 
 
-def _array_schemas(shape: tuple[int, ...]) -> list[Schema]:
+def _array_schemas(preprocess: Preprocess) -> list[Schema]:
     """A model's input as JSON: with its channels, and without where there is one."""
-    if len(shape) == 1:
-        number = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
-        return [_nested_array(shape, number)]
-    pixel = {"type": "number", "minimum": 0, "maximum": 255}
-    schemas = [_nested_array(shape, pixel)]
-    if shape[0] == 1:
-        schemas.append(_nested_array(shape[1:], pixel))
+    shape = preprocess.input_shape
+    least, most = preprocess.pixel_range or (-LARGEST_NUMBER, LARGEST_NUMBER)
+    number = {"type": "number", "minimum": least, "maximum": most}
+    schemas = [_nested_array(shape, number)]
+    if len(shape) == 3 and shape[0] == 1:
+        schemas.append(_nested_array(shape[1:], number))
     return schemas
 
 
@@ -164,15 +164,19 @@ _SCHEMAS = {
     ),
     "Models": _object("All models that are served.", models=_list_of(_reference("Model"))),
     "Opinion": _object(
-        "What a model says of one input.",
+        "What a model says of one input. With an error, all but the name is null.",
+        name=_STRING | {"description": "Of the file; of an array, its number from 1 on."},
+        answer=_or_null(_STRING) | {"description": 'The class, or "I do not know".'},
         label=_or_null(_STRING) | {"description": "The class, or null where the model does not know."},
-        answer=_STRING | {"description": 'The class, or "I do not know".'},
-        best=_STRING | {"description": "The most probable class, whatever the doubt."},
-        accepted={"type": "boolean", "description": "Whether the model stands by its answer."},
-        probabilities=_list_of(_SHARE),
+        best=_or_null(_STRING) | {"description": "The most probable class, whatever the doubt."},
+        accepted=_or_null({"type": "boolean"}) | {"description": "Whether the model stands by its answer."},
+        probability=_or_null(_SHARE) | {"description": "Of the most probable class."},
+        probabilities=_or_null(_list_of(_SHARE)) | {"description": "In the order of the model's classes."},
         belief=_or_null(_list_of(_SHARE)) | {"description": "Null for a model without evidence."},
-        uncertainty=_SHARE,
-        entropy=_SHARE | {"description": "Of the probabilities, as a part of the most there can be."},
+        uncertainty=_or_null(_SHARE),
+        entropy=_or_null(_SHARE)
+        | {"description": "Of the probabilities, as a part of the most there can be."},
+        error=_or_null(_STRING) | {"description": "Why there is no answer, in one line."},
     ),
     "ModelOpinions": _object(
         "What one model says, input by input.", model=_STRING, opinions=_list_of(_reference("Opinion"))

@@ -1,4 +1,4 @@
-"""From the body of a request to inputs that models take. Nothing here touches the disk."""
+"""From the body of a request to its inputs, not yet brought to a model. Nothing here touches the disk."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nescio.data._pictures import TooManyPixelsError, read_header, read_picture
+from nescio.data._values import Picture
 from nescio.data.preprocess import LARGEST_NUMBER
-from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
 from nescio.serve.limits import Limits
@@ -29,65 +28,26 @@ _BODY = 'the body must be {"inputs": [...]}, with "models": [...] if not all are
 
 @dataclass(frozen=True, eq=False)
 class ArrayInputs:
-    """Inputs as numbers (N, ...). model_names: of the models that are asked, None for all."""
+    """Inputs as numbers (N, ...), finite. model_names: of the models that are asked, None for all."""
 
     values: Values
     model_names: tuple[str, ...] | None
 
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def for_shape(self, shape: Shape) -> Values:
-        """As inputs (N, *shape) of a model."""
-        values = self.values
-        if shape[0] == 1 and len(shape) == values.ndim == 3:
-            values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
-        if values.shape[1:] != shape:
-            expected = _shape_text(shape)
-            received = _shape_text(self.values.shape[1:])
-            raise RequestError(422, f"inputs must be {expected}, got {received}")
-        if len(shape) == 3 and values.dtype != np.uint8 and (values.min() < 0 or values.max() > 255):
-            raise RequestError(422, f"pixels must be 0 to 255, got {values.min():g} to {values.max():g}")
-        return values
+    @property
+    def names(self) -> list[str]:
+        return [str(number) for number in range(1, len(self.values) + 1)]
 
 
 @dataclass(frozen=True, eq=False)
 class PictureInputs:
-    """Inputs as the bytes of picture files. model_names: of the models that are asked, None for all."""
+    """Inputs as picture files. model_names: of the models that are asked, None for all."""
 
-    files: tuple[bytes, ...]
+    pictures: tuple[Picture, ...]
     model_names: tuple[str, ...] | None
 
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def for_shape(self, shape: Shape) -> Values:
-        """As inputs (N, *shape) of a model."""
-        if len(shape) != 3:
-            raise RequestError(
-                422, "a model takes rows of numbers, not pictures: send JSON, or name other models"
-            )
-        channels, height, width = shape
-        try:
-            pictures = [read_picture(file, channels, (height, width)).numpy() for file in self.files]
-        except DataError as error:
-            raise RequestError(422, _one_line(error)) from error
-        return np.stack(pictures)
-
-    def require_pixels(self, limits: Limits) -> None:
-        """Few enough pixels in all, by what the headers of the files say: none is decoded for it."""
-        total = 0
-        for file in self.files:
-            try:
-                height, width = read_header(file).size
-            except TooManyPixelsError as error:
-                raise RequestError(413, _one_line(error)) from error
-            except DataError as error:
-                raise RequestError(422, _one_line(error)) from error
-            total += height * width
-            if total > limits.max_pixels:
-                most = f"{limits.max_pixels:,}"
-                raise RequestError(413, f"the pictures have too many pixels; at most {most} in all")
+    @property
+    def names(self) -> list[str]:
+        return [picture.name for picture in self.pictures]
 
 
 def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
@@ -190,35 +150,31 @@ async def parse_form(content_type: str, body: bytes, limits: Limits) -> PictureI
     except (LookupError, ValueError) as error:  # a charset that is none, or none for text
         raise RequestError(400, "the form can't be read: say charset=utf-8, or nothing") from error
     try:
-        return _pictures(form, limits)
+        return _picture_inputs(form, limits)
     finally:
         await form.close()
 
 
-def _pictures(form: FormData, limits: Limits) -> PictureInputs:
+def _picture_inputs(form: FormData, limits: Limits) -> PictureInputs:
     if set(form) - {"files", "models"}:
         raise RequestError(422, "the form has the fields files and models, no others")
-    files = []
+    pictures = []
     for upload in form.getlist("files"):
         if not isinstance(upload, UploadFile):
             raise RequestError(422, "files must be picture files, with a file name")
-        files.append(upload.file.read())
+        pictures.append(Picture(upload.file.read(), upload.filename or "a picture"))
     model_names = []
     for name in form.getlist("models"):
         if not isinstance(name, str):
             raise RequestError(422, "models must be names")
         model_names.append(name)
-    _require_count(len(files), limits)
-    return PictureInputs(tuple(files), tuple(model_names) or None)
+    _require_count(len(pictures), limits)
+    return PictureInputs(tuple(pictures), tuple(model_names) or None)
 
 
 def _require_count(count: int, limits: Limits) -> None:
     if not 1 <= count <= limits.max_inputs:
         raise RequestError(422, f"there must be 1 to {limits.max_inputs:,} inputs, got {count:,}")
-
-
-def _shape_text(shape: Shape) -> str:
-    return " x ".join(map(str, shape)) or "one number"
 
 
 def _one_line(error: object) -> str:

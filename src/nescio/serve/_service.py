@@ -15,13 +15,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from torch import Tensor
 
-from nescio.errors import NescioError
-from nescio.serve._batching import Batcher, Values
+from nescio.data._pictures import TooManyPixelsError
+from nescio.data.preprocess import Preprocess
+from nescio.inference.records import FIELDS, Record, answers_of
+from nescio.serve._batching import Batcher
 from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
-from nescio.serve._parsing import ArrayInputs, PictureInputs, Shape, parse_form, parse_json
+from nescio.serve._parsing import ArrayInputs, PictureInputs, parse_form, parse_json
+from nescio.serve._preparing import Prepared, prepare, require_pixels
 from nescio.serve.limits import Limits
 
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
@@ -73,12 +76,17 @@ class Service:
             content_type = headers.get(b"content-type", b"").decode("latin-1")
             inputs = await self._parse(content_type, body, deadline)
             models = self._select(inputs.model_names)
-            with self._reserve(len(inputs), models):
-                by_model = await self._inputs_by_model(inputs, models, len(body), deadline)
-                opinions = await self._opinions(by_model, len(inputs), deadline, receive)
+            names = inputs.names
+            with self._reserve(len(names), models):
+                prepared = await self._prepare(inputs, models, len(body), deadline)
+                answers = await self._answers(prepared, len(names), deadline, receive)
         finally:
             self._bodies.release(body)
-        return [{"model": name, "opinions": records} for name, records in opinions.items()]
+        results = []
+        for model, answered in answers.items():
+            records = _records(model, names, prepared[model], answered)
+            results.append({"model": model, "opinions": records})
+        return results
 
     async def close(self) -> None:
         """Finish what was accepted. An application may be started again."""
@@ -124,31 +132,39 @@ class Service:
         finally:
             self._reserved_values -= needed
 
-    async def _inputs_by_model(
+    async def _prepare(
         self,
         inputs: ArrayInputs | PictureInputs,
         models: Sequence[ServedModel],
         body_size: int,
         deadline: float,
-    ) -> dict[str, Values]:
-        """Models of one shape share one array."""
-        by_shape: dict[Shape, Values] = {}
+    ) -> dict[str, Prepared]:
+        """The inputs as each model takes them. Models that take the same share one array."""
+        by_kind: dict[object, Prepared] = {}
+        by_model = {}
         for model in models:
-            shape = model.input_shape
-            if shape not in by_shape:
-                by_shape[shape] = await self._for_shape(inputs, shape, body_size, deadline)
-        return {model.name: by_shape[model.input_shape] for model in models}
+            preprocess = model.model.preprocess
+            kind = (preprocess.input_shape, preprocess.pixel_range)
+            if kind not in by_kind:
+                by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
+            by_model[model.name] = by_kind[kind]
+            _require_some(model.name, by_kind[kind].errors.get(0), by_kind[kind].values is not None)
+        return by_model
 
-    async def _for_shape(
-        self, inputs: ArrayInputs | PictureInputs, shape: Shape, body_size: int, deadline: float
-    ) -> Values:
+    async def _prepare_for(
+        self,
+        inputs: ArrayInputs | PictureInputs,
+        preprocess: Preprocess,
+        body_size: int,
+        deadline: float,
+    ) -> Prepared:
         if isinstance(inputs, ArrayInputs) and body_size <= _SMALL_BODY:
-            return inputs.for_shape(shape)
+            return prepare(inputs, preprocess)
 
-        def decode() -> Values:
+        def decode() -> Prepared:
             if isinstance(inputs, PictureInputs):
-                inputs.require_pixels(self._limits)
-            return inputs.for_shape(shape)
+                require_pixels(inputs, self._limits.max_pixels)
+            return prepare(inputs, preprocess)
 
         return await self._decode(decode, deadline)
 
@@ -168,22 +184,49 @@ class Service:
         finally:
             self._num_decoding -= 1
 
-    async def _opinions(
-        self, by_model: Mapping[str, Values], num_inputs: int, deadline: float, receive: Receive
-    ) -> dict[str, list[dict[str, Any]]]:
-        opinions = self._batcher.submit(by_model, deadline)
+    async def _answers(
+        self, prepared: Mapping[str, Prepared], num_inputs: int, deadline: float, receive: Receive
+    ) -> dict[str, list[Record]]:
+        """By model, an answer for each input that could be prepared."""
+        values = {name: one.values for name, one in prepared.items() if one.values is not None}
+        answers = self._batcher.submit(values, deadline)
         if num_inputs <= self._limits.batch_size:
-            return await opinions  # computed sooner than it would be stopped
-        return await _unless_disconnected(receive, opinions)
+            return await answers  # computed sooner than it would be stopped
+        return await _unless_disconnected(receive, answers)
 
-    def _predict(self, name: str, inputs: Tensor) -> list[dict[str, Any]]:
+    def _predict(self, name: str, inputs: Tensor) -> list[Record]:
         """In the batcher's thread."""
-        try:
-            opinions = self._models[name].opinions(inputs)
-        except NescioError as error:
-            raise RequestError(422, f"the model {name} can't take the inputs: {error}") from error
-        self._metrics.count_batch(name, [opinion["accepted"] for opinion in opinions])
-        return opinions
+        answers = answers_of(self._models[name].model, inputs)
+        accepted = [answer["accepted"] for answer in answers if answer["error"] is None]
+        self._metrics.count_batch(name, accepted)
+        return answers
+
+
+def _records(model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record]) -> list[Record]:
+    """A record for each input, in order: the same as those of `nescio predict`."""
+    remaining = iter(answers)
+    records = []
+    for position, name in enumerate(names):
+        record: Record = dict.fromkeys(FIELDS)
+        record["name"] = name
+        error = prepared.errors.get(position)
+        if error is None:
+            record.update(next(remaining))
+        else:
+            record["error"] = " ".join(str(error).split())
+        records.append(record)
+    is_some_answered = any(record["error"] is None for record in records)
+    _require_some(model, records[0]["error"], is_some_answered)
+    return records
+
+
+def _require_some(model: str, first_error: object, is_some_answered: bool) -> None:
+    """A request of which a model can answer nothing is refused as a whole."""
+    if is_some_answered:
+        return
+    status = 413 if isinstance(first_error, TooManyPixelsError) else 422
+    reason = " ".join(str(first_error).split())
+    raise RequestError(status, f"the model {model} can answer no input; the first: {reason}")
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:

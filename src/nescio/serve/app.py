@@ -45,10 +45,13 @@ def create_app(models: Mapping[str, TrainedModel], limits: Limits | None = None)
         InputError: there is no model, or one of them is not a TrainedModel under a name.
 
     Example:
-        >>> from nescio import TrainedModel, TrainingSettings, data
-        >>> model = TrainedModel.train(data.load("iris"), settings=TrainingSettings(epochs=1))
-        >>> app = create_app({"iris": model}, Limits(max_inputs=100))
+        >>> import torch, nescio
+        >>> from nescio.serve import Limits, create_app
+        >>> table = nescio.data.Table(torch.eye(2).repeat(8, 1), torch.arange(16) % 2, ("a", "b"), "eye")
+        >>> model = nescio.TrainedModel.train(table, settings=nescio.TrainingSettings(epochs=1))
+        >>> app = create_app({"eye": model}, Limits(max_inputs=100))
         >>> app.url_path_for("opinions")
+        '/v1/opinions'
     """
     limits = limits or Limits()
     served = _served(models)

@@ -1,0 +1,84 @@
+"""`nescio serve`: what the command line makes of its words."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from nescio.cli import app
+from nescio.serve import Limits, _server
+from nescio.serve.limits import MEBIBYTE
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """The command, with what the server would be started with instead of a server."""
+
+    def call(*words):
+        started = {}
+
+        def run_server(paths, limits, **settings):
+            started.update(settings, paths=paths, limits=limits)
+
+        monkeypatch.setattr(_server, "run_server", run_server)
+        monkeypatch.setattr(sys, "argv", ["nescio", "serve", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            app.main()
+        return ended.value.code, started, capsys.readouterr().err
+
+    return call
+
+
+def test_the_usual_limits_and_the_bundled_pair(run):
+    code, started, _ = run()
+    assert code == 0
+    assert started["limits"] == Limits()
+    assert started["paths"] == {}
+    assert (started["host"], started["port"], started["workers"]) == ("127.0.0.1", 8000, 1)
+
+
+def test_models_under_names(run):
+    _, started, _ = run("old=a/model.safetensors", "new=b/model.safetensors", "c.safetensors")
+    assert started["paths"] == {
+        "old": Path("a/model.safetensors"),
+        "new": Path("b/model.safetensors"),
+        "c": Path("c.safetensors"),
+    }
+
+
+def test_every_limit_can_be_set(run):
+    words = (
+        "--max-body 1 --max-total-body 2 --max-inputs 3 --max-pixels 4 --max-values 5 --max-decoding 6 "
+        "--max-queue 7 --batch-size 8 --read-timeout 0.5 --answer-timeout 9 --max-connections 10"
+    )
+    _, started, _ = run(*words.split())
+    assert started["limits"] == Limits(
+        max_body=MEBIBYTE,
+        max_total_body=2 * MEBIBYTE,
+        max_inputs=3,
+        max_pixels=4,
+        max_values=5,
+        max_decoding=6,
+        max_queue=7,
+        batch_size=8,
+        read_timeout=0.5,
+        answer_timeout=9.0,
+        max_connections=10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected_code", "expected"),
+    [
+        (("--max-inputs", 0), 2, "--max-inputs"),
+        (("--read-timeout", 0), 2, "--read-timeout"),
+        (("--batch-size", "many"), 2, "--batch-size"),
+        (("--max-body", 300), 1, "error: --max-body must be at most --max-total-body, 256, got 300"),
+        (("=a.safetensors",), 1, "error: a model must be PATH or NAME=PATH, got '=a.safetensors'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_own_name(run, words, expected_code, expected):
+    code, started, err = run(*words)
+    assert code == expected_code
+    assert started == {}
+    assert expected in err

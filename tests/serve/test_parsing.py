@@ -1,0 +1,146 @@
+"""From a body to inputs: what is refused, and that it costs nothing."""
+
+import json
+import tracemalloc
+
+import pytest
+import torch
+from tests.serve.helpers import encoded, pair, reason
+
+from nescio.serve import _parsing
+from nescio.serve._errors import RequestError
+from nescio.serve._parsing import parse_json
+from nescio.serve.app import create_app
+from nescio.serve.limits import Limits
+
+JSON = {"content-type": "application/json"}
+FORM = "multipart/form-data; boundary=x"
+FIELD = b'--x\r\nContent-Disposition: form-data; name="models"\r\n\r\nedl\r\n--x--\r\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"", 400, "the body is empty"),
+        (b"{", 400, "the body is not JSON"),
+        (b"\xff\xfe", 400, "the body is not JSON"),
+        (b"[" * 100_000, 400, "the body is not JSON"),
+        (b'{"inputs": [[NaN]]}', 400, "the body is not JSON"),
+        (b'{"inputs": [[-Infinity]]}', 400, "the body is not JSON"),
+        (b"[]", 422, "the body must be"),
+        (b"null", 422, "the body must be"),
+        (b'{"input": [[1]]}', 422, "the body must be"),
+        (b'{"inputs": [[1]], "model": "edl"}', 422, "the body must be"),
+        (b'{"inputs": 1}', 422, "inputs must be a list"),
+        (b'{"inputs": []}', 422, "there must be 1 to 10,000 inputs, got 0"),
+        (b'{"inputs": [1, 2]}', 422, "must be 1 x 16 x 16 numbers, got one number"),
+        (b'{"inputs": [[1, 2]]}', 422, "must be 1 x 16 x 16 numbers, got 2"),
+        (b'{"inputs": [[[]]]}', 422, "must be 1 x 16 x 16 numbers, got 1 x 0"),
+        (b'{"inputs": [[1, 2], [1]]}', 422, "all of one shape"),
+        (b'{"inputs": [[[1, 2], [1]]]}', 422, "all of one shape"),
+        (b'{"inputs": [[["1"]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[null]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[{}]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [{}]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[{"0": 1}]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1], 100000000000]]}', 422, "all of one shape"),
+        (b'{"inputs": [[[1]], 100000000000]}', 422, "all of one shape"),
+        (b'{"inputs": [[[[1]]]]}', 422, "must be 1 x 16 x 16 numbers, got 1 x 1 x 1"),
+        (b'{"inputs": [[[true]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, false]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, true]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[[1, "2"]]]}', 422, "arrays of numbers"),
+        (b'{"inputs": [[1e999]]}', 422, "finite numbers"),
+        (b'{"inputs": [[1e300]]}', 422, "finite numbers"),
+        (b'{"inputs": [[1' + b"0" * 400 + b"]]}", 422, "numbers"),
+        (b'{"inputs": [[1]], "models": "edl"}', 422, "models must be a list of names"),
+        (b'{"inputs": [[1]], "models": [1]}', 422, "models must be a list of names"),
+        (b'{"inputs": [[1]], "models": null}', 422, "models must be a list of names"),
+        (b'{"inputs": [[1]], "models": []}', 422, "models must name one or more"),
+        (
+            b'{"inputs": [[1]], "models": ["edl", "gpt"]}',
+            404,
+            "there is no such model; there are: edl, softmax",
+        ),
+    ],
+)
+def test_bad_json(ask, body, status, words):
+    response = ask("POST", "/v1/opinions", content=body, headers=JSON)
+    assert (response.status_code, words in reason(response)) == (status, True), response.text
+
+
+def test_too_many_inputs(ask):
+    body = json.dumps({"inputs": [[0]] * 10_001})
+    response = ask("POST", "/v1/opinions", content=body, headers=JSON)
+    assert response.status_code == 422
+    assert reason(response) == "there must be 1 to 10,000 inputs, got 10,001"
+    files = [("files", ("a.png", b"x", "image/png"))] * 4
+    response = ask("POST", "/v1/opinions", files=files, app=create_app(pair(), Limits(max_inputs=3)))
+    assert response.status_code == 422
+    assert reason(response) == "there must be 1 to 3 inputs, got more"
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ["a" * 20_000, *[""] * 3000],
+        [[["a" * 20_000, *[None] * 3000]]],
+        [[[0] * 2000], ["a" * 20_000] * 2000],
+    ],
+)
+def test_words_among_the_inputs_cost_no_memory(inputs):
+    body = json.dumps({"inputs": inputs}).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestError, match="arrays of numbers"):
+            parse_json(body, Limits())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 10 * len(body) + 2**20
+
+
+def test_lists_without_end_are_not_even_read(monkeypatch):
+    monkeypatch.setattr(_parsing, "MAX_LISTS", 1000)
+    monkeypatch.setattr(_parsing, "from_json", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(RequestError, match="too many lists; at most 1,000") as refused:
+        parse_json(json.dumps({"inputs": [[]] * 1001}).encode(), Limits())
+    assert refused.value.status == 413
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        ({"files": [("other", ("a.png", b"x", "image/png"))]}, 422, "no others"),
+        ({"files": [("files", (None, b"x"))]}, 422, "with a file name"),
+        ({"files": [("models", ("a.png", b"x", "image/png"))]}, 422, "models must be names"),
+        ({"files": [("models", (None, b"edl"))]}, 422, "1 to 10,000 inputs, got 0"),
+        ({"content": b"--x--", "headers": {"content-type": "multipart/form-data"}}, 400, "boundary"),
+        ({"content": b"junk", "headers": {"content-type": "multipart/form-data; boundary=x"}}, 400, "form"),
+        ({"content": FIELD, "headers": {"content-type": f"{FORM}; charset=undefined"}}, 400, "charset"),
+        ({"content": FIELD, "headers": {"content-type": f"{FORM}; charset=no-such"}}, 422, "got 0"),
+    ],
+)
+def test_bad_forms(ask, content, status, words):
+    response = ask("POST", "/v1/opinions", **content)
+    assert (response.status_code, words in reason(response)) == (status, True), response.text
+
+
+def test_a_large_upload_stays_in_memory(ask, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("an upload went to the disk")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("tempfile.SpooledTemporaryFile.rollover", refuse)
+    large = torch.randint(256, (1500, 1500), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    content = encoded(large)
+    assert len(content) > 2**21
+    response = ask("POST", "/v1/opinions", files=[("files", ("a.png", content, "image/png"))])
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "image/png", ""])
+def test_other_content_types(ask, kind):
+    response = ask("POST", "/v1/opinions", content=b"x", headers={"content-type": kind})
+    assert response.status_code == 415
+    assert reason(response) == "send application/json or multipart/form-data"

@@ -1,0 +1,88 @@
+"""From inputs to what a model takes: pictures and pixels, broken ones among them."""
+
+import io
+import struct
+import zlib
+
+import pytest
+from tests.serve.helpers import COLOUR, encoded, pair, pictures, reason, untrained
+
+from nescio.methods import EDL
+from nescio.serve.app import create_app
+from nescio.serve.limits import Limits
+
+
+def test_every_way_to_send_a_picture_gives_the_same(ask):
+    picture = pictures(1)[0]
+    exact = picture.tolist()
+    bodies = [
+        {"json": {"inputs": [exact]}},
+        {"json": {"inputs": [[exact]]}},
+        {"json": {"inputs": [[[float(pixel) for pixel in row] for row in exact]]}},
+        {"files": [("files", ("a.png", encoded(picture), "image/png"))]},
+        {"files": [("files", ("a.bin", encoded(picture, "BMP"), "application/octet-stream"))]},
+    ]
+    results = [ask("POST", "/v1/opinions", **body).json()["results"] for body in bodies]
+    for other in results[1:]:
+        assert other[0]["opinions"][0]["probabilities"] == pytest.approx(
+            results[0][0]["opinions"][0]["probabilities"], rel=1e-5
+        )
+
+
+@pytest.mark.parametrize("pixel", [-1, 256, 255.5, -0.001, 1e30])
+def test_pixels_have_a_range(ask, pixel):
+    picture = pictures(1)[0].tolist()
+    picture[3][4] = pixel
+    response = ask("POST", "/v1/opinions", json={"inputs": [picture]})
+    assert response.status_code == 422
+    assert "has pixels that are not 0 to 255" in reason(response)
+
+
+def huge_png():
+    """A PNG whose header says 50,000 x 50,000."""
+
+    def chunk(name, content):
+        return (
+            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        )
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "words"),
+    [
+        (b"these are words", 422, "is not a PNG"),
+        (b"", 422, "is not a PNG"),
+        (encoded(pictures(1)[0], "JPEG")[:-60], 422, "is damaged"),
+        (encoded(pictures(1)[0])[:90], 422, "is damaged"),
+        (huge_png(), 413, "pixels"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, "is not a PNG"),
+    ],
+)
+def test_bad_pictures(ask, content, status, words):
+    response = ask("POST", "/v1/opinions", files=[("files", ("a.png", content, "image/png"))])
+    assert response.status_code == status
+    assert words in reason(response)
+
+
+def test_pictures_have_a_number_of_pixels_in_all(ask):
+    app = create_app(pair(), Limits(max_pixels=600))
+    file = ("files", ("a.png", encoded(pictures(1)[0]), "image/png"))
+    assert ask("POST", "/v1/opinions", app=app, files=[file] * 2).status_code == 200
+    response = ask("POST", "/v1/opinions", app=app, files=[file] * 3)
+    assert response.status_code == 413
+    assert "at most 600 in all" in reason(response)
+
+
+def test_picture_formats(ask):
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGBA", (40, 30), (10, 20, 30, 40)).save(file, "PNG")
+    app = create_app({"colour": untrained(COLOUR, EDL())})
+    response = ask(
+        "POST", "/v1/opinions", app=app, files=[("files", ("a.png", file.getvalue(), "image/png"))]
+    )
+    assert response.status_code == 200
