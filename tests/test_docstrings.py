@@ -17,7 +17,9 @@ ROOMS = [
     "nescio.posthoc",
 ]
 # Of nescio itself, those that come from elsewhere.
-OTHERS = ["EvidentialLoss"]
+OTHERS = ["EDL", "EvidentialLoss"]
+# Modules without a list, whose functions are held to it.
+FUNCTIONS = ["nescio.plots.svg"]
 
 
 def public_objects():
@@ -28,6 +30,9 @@ def public_objects():
             found[f"{room}.{name}"] = getattr(module, name)
     for name in OTHERS:
         found[f"nescio.{name}"] = getattr(nescio, name)
+    for path in FUNCTIONS:
+        module, _, name = path.rpartition(".")
+        found[path] = getattr(importlib.import_module(module), name)
     return {
         name: thing for name, thing in found.items() if inspect.isclass(thing) or inspect.isroutine(thing)
     }

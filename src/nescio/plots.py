@@ -49,7 +49,23 @@ STYLE: Any = {
 
 
 def svg(figure: Figure, name: str) -> str:
-    """A figure as an SVG element: names of its own, colours from the page, nothing from outside."""
+    """A figure as an SVG element that takes its colours from the page, and nothing else from outside.
+
+    Args:
+        figure: A matplotlib figure, drawn in the colours of PALETTE.
+        name: Put before all identifiers, so that several figures can stand in one page.
+
+    Returns:
+        The `<svg>` element as text.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> figure = Figure(figsize=(2, 1))
+        >>> line = figure.add_subplot().plot([0, 1], color=PALETTE["blue"])
+        >>> text = svg(figure, "chart")
+        >>> text.startswith("<svg viewBox="), "var(--blue, #0072b2)" in text
+        (True, True)
+    """
     file = StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = re.sub(r"<metadata>.*?</metadata>", "", file.getvalue(), flags=re.DOTALL)

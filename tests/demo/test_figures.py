@@ -83,7 +83,7 @@ def test_rotation_shows_the_one_first_and_uncertainty_where_there_is_one(outcome
 
 
 def test_rotation_draws_the_classes_that_matter(outcome):
-    drawn = figures._classes_drawn(outcome)
+    drawn = figures._classes_shown(outcome)
     peaks = torch.stack([measured.rotated.probabilities.amax(0) for measured in outcome.both]).amax(0)
     wanted = {1} | {label for label in range(10) if peaks[label] >= figures.PEAK}
     assert set(drawn) <= wanted

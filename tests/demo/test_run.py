@@ -48,8 +48,8 @@ def test_figures_follow_from_the_predictions(outcome, which):
         "auroc": roc_auc_score([0] * 1000 + [1] * 1000, torch.cat(entropy)),
         "entropy_letters": entropy[1].mean(),
         "entropy_digits": entropy[0].mean(),
-        "unknown_letters": (doubt[1] >= 0.5).double().mean(),
-        "unknown_digits": (doubt[0] >= 0.5).double().mean(),
+        "abstained_letters": (doubt[1] >= 0.5).double().mean(),
+        "abstained_digits": (doubt[0] >= 0.5).double().mean(),
     }
     assert measured.figures.keys() == expected.keys()
     for name, value in expected.items():

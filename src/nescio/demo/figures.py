@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -11,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nescio.demo.run import ANGLES, Measured, Outcome
+from nescio.demo.run import ANGLES, DemoResult, ModelResult
 from nescio.metrics import accuracy_against_threshold, entropy_cdf
 from nescio.opinions.categorical import Prediction
 from nescio.plots import INK, PALETTE, STYLE, svg
@@ -19,83 +18,90 @@ from nescio.plots import INK, PALETTE, STYLE, svg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-EVIDENTIAL, SOFTMAX = PALETTE["blue"], PALETTE["vermillion"]
+EVIDENTIAL = PALETTE["blue"]
+SOFTMAX = PALETTE["vermillion"]
 LINES = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"
 WIDTH = 5.2  # inches: at a telephone's 345 pixels the font is still above 10
-LEFT, RIGHT, BELOW, TALL = 0.75, 0.16, 0.62, 2.6
-TITLE, LEGEND_ROW = 0.38, 0.24
+LEFT = 0.75
+RIGHT = 0.16
+BELOW = 0.62
+TALL = 2.6
+TITLE = 0.38
+LEGEND_ROW = 0.24
 PEAK = 0.2  # a class is drawn when at some angle it is at least so probable
 
 
-def charts(outcome: Outcome) -> dict[str, str]:
+def charts(outcome: DemoResult) -> dict[str, str]:
     """Every chart by its name, as SVG elements."""
-    made: dict[str, Callable[[], Figure]] = {
-        "entropy_letters": lambda: entropy_figure(outcome, "letters"),
-        "entropy_digits": lambda: entropy_figure(outcome, "digits"),
-        "rotation_softmax": lambda: rotation_figure(outcome, outcome.softmax),
-        "rotation_evidential": lambda: rotation_figure(outcome, outcome.evidential),
-        "accuracy": lambda: accuracy_figure(outcome),
-        "share": lambda: share_figure(outcome),
-    }
     with mpl.rc_context(STYLE):
-        return {name: svg(make(), name) for name, make in made.items()}
+        figures = {
+            "entropy_letters": entropy_figure(outcome, "letters"),
+            "entropy_digits": entropy_figure(outcome, "digits"),
+            "rotation_softmax": rotation_figure(outcome, outcome.softmax),
+            "rotation_evidential": rotation_figure(outcome, outcome.evidential),
+            "accuracy": accuracy_figure(outcome),
+            "share": share_figure(outcome),
+        }
+        return {name: svg(figure, name) for name, figure in figures.items()}
 
 
-def entropy_figure(outcome: Outcome, of: str) -> Figure:
+def entropy_figure(outcome: DemoResult, of: str) -> Figure:
     """The share of letters or digits whose entropy is at most so much."""
     figure, axes = _panel()
-    for measured, colour, dashes in _both(outcome):
-        prediction: Prediction = getattr(measured, of)
+    for result, colour, dashes in _both(outcome):
+        prediction: Prediction = getattr(result, of)
         curve = entropy_cdf(prediction, points=201)
         part = curve.entropy / math.log(prediction.num_classes)
-        axes.plot(part, 100 * curve.share, color=colour, linestyle=dashes, label=measured.name)
+        axes.plot(part, 100 * curve.share, color=colour, linestyle=dashes, label=result.name)
     axes.set(xlabel="entropy (0: one class, 1: all classes alike)", ylabel=f"{of} with at most this, %")
     axes.set(xlim=(0, 1), ylim=(0, 101))
     _head(figure, axes, f"On {of}")
     return figure
 
 
-def rotation_figure(outcome: Outcome, measured: Measured) -> Figure:
+def rotation_figure(outcome: DemoResult, result: ModelResult) -> Figure:
     """Probabilities of the 1 as it turns, for an evidential model its uncertainty too; the 1 itself below."""
     shown = ANGLES[::2]
     step = shown[1] - shown[0]
     ends = (shown[0] - step / 2, shown[-1] + step / 2)
     tile = (WIDTH - LEFT - RIGHT) / len(shown)
     figure, axes = _panel(legend_rows=2, gap=tile + 0.06)
-    for place, label in enumerate(_classes_drawn(outcome)):
+    for place, label in enumerate(_classes_shown(outcome)):
         style: Any = {"color": PALETTE[LINES[place]], "marker": MARKERS[place]}
-        name = f"it is a {measured.model.classes[label]}" if place == 0 else measured.model.classes[label]
-        axes.plot(ANGLES, measured.rotated.probabilities[:, label], label=name, **style)
-    if measured is outcome.evidential:
-        axes.plot(ANGLES, measured.rotated.uncertainty, color=INK, linestyle="--", label="uncertainty")
+        name = result.model.classes[label]
+        if place == 0:
+            name = f"it is a {name}"
+        axes.plot(ANGLES, result.rotated.probabilities[:, label], label=name, **style)
+    if result is outcome.evidential:
+        axes.plot(ANGLES, result.rotated.uncertainty, color=INK, linestyle="--", label="uncertainty")
     axes.set(xlim=ends, ylim=(-0.03, 1.03), xticks=shown, ylabel="probability")
     axes.tick_params(labelbottom=False)
-    _head(figure, axes, measured.name.capitalize(), columns=4)
+    _head(figure, axes, result.name.capitalize(), columns=4)
     _draw_strip(figure, outcome.inputs.rotated[::2], ends, tile)
     return figure
 
 
-def accuracy_figure(outcome: Outcome) -> Figure:
+def accuracy_figure(outcome: DemoResult) -> Figure:
     """Accuracy on the digits that are not more uncertain than a threshold."""
     figure, axes = _panel(legend_rows=2)
-    for measured, colour, dashes in _both(outcome):
-        curve = accuracy_against_threshold(measured.digits, measured.model.labels_of(outcome.inputs.test))
+    for result, colour, dashes in _both(outcome):
+        curve = accuracy_against_threshold(result.digits, result.model.labels_of(outcome.inputs.test))
         share = 100 * curve.accuracy
-        axes.plot(curve.threshold, share, color=colour, linestyle=dashes, label=measured.name)
+        axes.plot(curve.threshold, share, color=colour, linestyle=dashes, label=result.name)
     axes.set(xlabel="uncertainty allowed", ylabel="accuracy, %", xlim=(0, 1))
     axes.yaxis.set_major_formatter("{x:g}")
     _head(figure, axes, "Right answers among the digits kept")
     return figure
 
 
-def share_figure(outcome: Outcome) -> Figure:
+def share_figure(outcome: DemoResult) -> Figure:
     """The share of digits, and of letters, that are not more uncertain than a threshold."""
     figure, axes = _panel(legend_rows=2)
-    for measured, colour, _ in _both(outcome):
+    for result, colour, _ in _both(outcome):
         for of, dashes in (("digits", "-"), ("letters", ":")):
-            threshold, share = _kept(getattr(measured, of))
-            axes.plot(threshold, 100 * share, color=colour, linestyle=dashes, label=f"{of}, {measured.name}")
+            threshold, share = _kept(getattr(result, of))
+            axes.plot(threshold, 100 * share, color=colour, linestyle=dashes, label=f"{of}, {result.name}")
     axes.set(xlabel="uncertainty allowed", ylabel="kept, %", xlim=(0, 1), ylim=(0, 101))
     _head(figure, axes, "How many are kept", columns=2)
     return figure
@@ -127,14 +133,14 @@ def _head(figure: Figure, axes: Axes, title: str, columns: int = 2) -> None:
     figure.text(LEFT / WIDTH, 1 - 0.08 / figure.get_figheight(), title, va="top", size=13, weight="bold")
 
 
-def _both(outcome: Outcome) -> tuple[tuple[Measured, str, str], ...]:
+def _both(outcome: DemoResult) -> tuple[tuple[ModelResult, str, str], ...]:
     """Each with its colour and dashes."""
     return (outcome.evidential, EVIDENTIAL, "-"), (outcome.softmax, SOFTMAX, "--")
 
 
-def _classes_drawn(outcome: Outcome) -> list[int]:
+def _classes_shown(outcome: DemoResult) -> list[int]:
     """Those that either model finds probable at some angle, the 1 first; no more than there are colours."""
-    both = torch.stack([measured.rotated.probabilities for measured in outcome.both])
+    both = torch.stack([result.rotated.probabilities for result in outcome.both])
     peaks = both.amax(dim=(0, 1))
     peaks[outcome.inputs.test.classes.index("1")] = 2.0
     ranked = peaks.argsort(descending=True)[: len(LINES)].tolist()

@@ -13,22 +13,25 @@ from torch import Tensor
 from nescio._files import write_atomically
 from nescio.data import Dataset
 from nescio.demo.figures import charts
-from nescio.demo.run import Outcome
+from nescio.demo.run import DemoResult
 from nescio.errors import DataError
 from nescio.opinions.opinion import Opinion
 from nescio.plots import PALETTE
 
 TEMPLATE = "report.html.j2"
-TYPICAL_DIGITS, DOUBTFUL_DIGITS, SAMPLE_LETTERS = 4, 2, 6
-SURE, ALMOST_ONE = 0.9, 0.999
+TYPICAL_DIGITS = 4
+DOUBTFUL_DIGITS = 2
+SAMPLE_LETTERS = 6
+SURE = 0.9
+ALMOST_ONE = 0.999
 # What is measured, how it is called, and whether it is a share.
 ROWS = (
     ("accuracy", "right answers on digits", True),
     ("auroc", "digits told from letters by entropy, AUROC", False),
     ("entropy_letters", "mean entropy on letters, 0 to 1", False),
     ("entropy_digits", "mean entropy on digits, 0 to 1", False),
-    ("unknown_letters", "letters answered with “I do not know”", True),
-    ("unknown_digits", "digits answered with “I do not know”", True),
+    ("abstained_letters", "letters answered with “I do not know”", True),
+    ("abstained_digits", "digits answered with “I do not know”", True),
 )
 
 
@@ -56,12 +59,14 @@ class Sample:
 
     @property
     def verdict(self) -> str:
-        """In words."""
-        return "I do not know" if self.answer is None else f"It is {article(self.answer)}"
+        """What the evidential model answers."""
+        if self.answer is None:
+            return "I do not know"
+        return f"It is {article(self.answer)}"
 
     @property
     def softmax_verdict(self) -> str:
-        """In words, with the probability."""
+        """What the softmax model answers, with its probability."""
         most = max(self.probabilities)
         share = "above 99.9%" if most > ALMOST_ONE else f"{most:.1%}"
         return f"{article(self.softmax_answer).capitalize()}, {share}"
@@ -72,33 +77,35 @@ def article(name: str) -> str:
     return f"an {name}" if name in "8AEFHILMNORSX" else f"a {name}"
 
 
-def table(outcome: Outcome) -> list[Row]:
+def table(outcome: DemoResult) -> list[Row]:
     """The figures of both models, ready to print."""
-    return [
-        Row(label, *(_figure(measured.figures[name], share) for measured in outcome.both))
-        for name, label, share in ROWS
-    ]
+    rows = []
+    for name, label, is_share in ROWS:
+        evidential = _figure(outcome.evidential.figures[name], is_share)
+        softmax = _figure(outcome.softmax.figures[name], is_share)
+        rows.append(Row(label, evidential, softmax))
+    return rows
 
 
-def digit_samples(outcome: Outcome) -> list[Sample]:
+def digit_samples(outcome: DemoResult) -> list[Sample]:
     """A few classes' first test digits, and those that the evidential model doubts most."""
     doubt = outcome.evidential.digits.uncertainty.argsort(descending=True)[:DOUBTFUL_DIGITS].tolist()
     typical = _first_of_classes(outcome.inputs.test, TYPICAL_DIGITS)
     return [_sample(outcome, "digits", index) for index in typical + doubt]
 
 
-def letter_samples(outcome: Outcome) -> list[Sample]:
+def letter_samples(outcome: DemoResult) -> list[Sample]:
     """A few classes' first letters."""
     chosen = _first_of_classes(outcome.inputs.letters, SAMPLE_LETTERS)
     return [_sample(outcome, "letters", index) for index in chosen]
 
 
-def sure_of_letters(outcome: Outcome) -> float:
+def sure_of_letters(outcome: DemoResult) -> float:
     """The share of letters that softmax calls some digit with a probability of 90% or more."""
     return float((outcome.softmax.letters.max_probability() >= SURE).double().mean())
 
 
-def render(outcome: Outcome) -> str:
+def render(outcome: DemoResult) -> str:
     """The report as HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -121,7 +128,7 @@ def render(outcome: Outcome) -> str:
     )
 
 
-def write_report(outcome: Outcome, folder: Path) -> Path:
+def write_report(outcome: DemoResult, folder: Path) -> Path:
     """Both models and the report into the folder; gives the report's path."""
     path = folder / "report.html"
     try:
@@ -142,29 +149,42 @@ def picture(image: Tensor) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
-def _sample(outcome: Outcome, of: str, index: int) -> Sample:
-    data = outcome.inputs.test if of == "digits" else outcome.inputs.letters
-    model, opinion = outcome.evidential.model, getattr(outcome.evidential, of)[[index]]
+def _sample(outcome: DemoResult, of: str, index: int) -> Sample:
+    model = outcome.evidential.model
+    if of == "digits":
+        data = outcome.inputs.test
+        opinion = outcome.evidential.digits[[index]]
+        softmax = outcome.softmax.digits[[index]]
+    else:
+        data = outcome.inputs.letters
+        opinion = outcome.evidential.letters[[index]]
+        softmax = outcome.softmax.letters[[index]]
     assert isinstance(opinion, Opinion)
-    answered = bool(model.accepts(opinion)[0])
-    usual = getattr(outcome.softmax, of)[[index]]
+    answer = None
+    if bool(model.accepts(opinion)[0]):
+        answer = model.classes[int(opinion.labels[0])]
     return Sample(
         truth=data.classes[int(data.labels[index])],
         picture=picture(data.images[index]),
         classes=model.classes,
         belief=tuple(opinion.belief[0].tolist()),
         uncertainty=float(opinion.uncertainty[0]),
-        answer=model.classes[int(opinion.labels[0])] if answered else None,
-        probabilities=tuple(usual.probabilities[0].tolist()),
-        softmax_answer=model.classes[int(usual.labels[0])],
+        answer=answer,
+        probabilities=tuple(softmax.probabilities[0].tolist()),
+        softmax_answer=model.classes[int(softmax.labels[0])],
     )
 
 
 def _first_of_classes(data: Dataset, count: int) -> list[int]:
     """The first sample of each of so many classes, spread evenly over those that there are."""
-    firsts = [int((data.labels == label).nonzero()[0]) for label in torch.unique(data.labels)]
+    firsts = []
+    for label in torch.unique(data.labels):
+        indices = (data.labels == label).nonzero()
+        firsts.append(int(indices[0]))
     return [firsts[place * len(firsts) // count] for place in range(count)]
 
 
-def _figure(value: float, share: bool) -> str:
-    return f"{100 * value:.1f}%" if share else f"{value:.3f}"
+def _figure(value: float, is_share: bool) -> str:
+    if is_share:
+        return f"{100 * value:.1f}%"
+    return f"{value:.3f}"

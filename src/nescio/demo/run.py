@@ -17,7 +17,8 @@ from nescio.metrics import detection_summary, narrowest, rotate, summary
 from nescio.opinions.categorical import Prediction
 from nescio.training import TrainingSettings
 
-EPOCHS, BATCH_SIZE = 40, 128
+EPOCHS = 40
+BATCH_SIZE = 128
 LETTERS = 2_000
 LEAST_SAMPLES = 100
 ANGLES = tuple(range(0, 181, 10))
@@ -37,11 +38,11 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ModelResult:
     """A model, what it says of each input, and the figures that follow.
 
     figures: accuracy, auroc (digits against letters, by entropy), mean normalised entropy and share of
-    "I do not know" on digits and on letters.
+    "I do not know" on digits and on letters, which are out of distribution.
     """
 
     name: str
@@ -53,16 +54,16 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class DemoResult:
     """Both models on the same inputs."""
 
     inputs: Inputs
     settings: TrainingSettings
-    evidential: Measured
-    softmax: Measured
+    evidential: ModelResult
+    softmax: ModelResult
 
     @property
-    def both(self) -> tuple[Measured, Measured]:
+    def both(self) -> tuple[ModelResult, ModelResult]:
         """The evidential one first."""
         return self.evidential, self.softmax
 
@@ -85,11 +86,15 @@ def demo_inputs(samples: int | None = None) -> Inputs:
     """The real digits that come with the install, and letters; samples: no more than these of each."""
     if samples is not None and samples < LEAST_SAMPLES:
         raise InputError(f"samples must be {LEAST_SAMPLES} or more, got {samples}")
-    train, test = load("digits"), load("digits", "test")
-    letters = load("letters", "test")
-    turned = rotate(upright_one(test), ANGLES)
-    letters = letters.take(torch.arange(min(LETTERS, samples or LETTERS)))
-    return Inputs(_at_most(train, samples), _at_most(test, samples), letters, turned)
+    train = load("digits")
+    test = load("digits", "test")
+    num_letters = min(LETTERS, samples or LETTERS)
+    return Inputs(
+        train=_at_most(train, samples),
+        test=_at_most(test, samples),
+        letters=load("letters", "test").take(torch.arange(num_letters)),
+        rotated=rotate(upright_one(test), ANGLES),
+    )
 
 
 def upright_one(digits: Dataset) -> Tensor:
@@ -97,37 +102,37 @@ def upright_one(digits: Dataset) -> Tensor:
     return narrowest(digits.images[digits.labels == digits.classes.index("1")])
 
 
-def run_demo(settings: TrainingSettings, inputs: Inputs, report: Report | None = None) -> Outcome:
+def run_demo(settings: TrainingSettings, inputs: Inputs, report: Report | None = None) -> DemoResult:
     """Train and measure both; report is given the model's name and each epoch's metrics."""
     evidential = _measure("evidential", EDL(), settings, inputs, report)
     softmax = _measure("softmax", Softmax(), settings, inputs, report)
-    return Outcome(inputs, settings, evidential, softmax)
+    return DemoResult(inputs, settings, evidential, softmax)
 
 
 def _measure(
     name: str, method: Method, settings: TrainingSettings, inputs: Inputs, report: Report | None
-) -> Measured:
-    model = TrainedModel.train(
-        inputs.train,
-        method,
-        None,
-        settings,
-        report=(lambda metrics: report(name, metrics)) if report else None,
-    )
-    digits, letters = model.predict(inputs.test.images), model.predict(inputs.letters.images)
-    known, told = summary(digits, model.labels_of(inputs.test)), detection_summary(digits, letters)
+) -> ModelResult:
+    def report_epoch(metrics: dict[str, float]) -> None:
+        if report is not None:
+            report(name, metrics)
+
+    model = TrainedModel.train(inputs.train, method, None, settings, report=report_epoch)
+    digits = model.predict(inputs.test.images)
+    letters = model.predict(inputs.letters.images)
+    on_digits = summary(digits, model.labels_of(inputs.test))
+    on_letters = detection_summary(known=digits, ood=letters)
     figures = {
-        "accuracy": known["accuracy"],
-        "auroc": told["entropy_auroc"],
-        "entropy_letters": told["ood_mean_entropy"],
-        "entropy_digits": known["mean_entropy"],
-        "unknown_letters": _share_unknown(model, letters),
-        "unknown_digits": _share_unknown(model, digits),
+        "accuracy": on_digits["accuracy"],
+        "auroc": on_letters["entropy_auroc"],
+        "entropy_letters": on_letters["ood_mean_entropy"],
+        "entropy_digits": on_digits["mean_entropy"],
+        "abstained_letters": _abstained_share(model, letters),
+        "abstained_digits": _abstained_share(model, digits),
     }
-    return Measured(name, model, digits, letters, model.predict(inputs.rotated), figures)
+    return ModelResult(name, model, digits, letters, model.predict(inputs.rotated), figures)
 
 
-def _share_unknown(model: TrainedModel, prediction: Prediction) -> float:
+def _abstained_share(model: TrainedModel, prediction: Prediction) -> float:
     return float((~model.accepts(prediction)).double().mean())
 
 
