@@ -11,7 +11,9 @@ from nescio.opinions import MEASURES
 
 # Whose __all__ is held to it. A room joins by being listed.
 ROOMS = [
+    "nescio.data",
     "nescio.functional",
+    "nescio.inference",
     "nescio.metrics",
     "nescio.opinions",
     "nescio.posthoc",

@@ -61,3 +61,14 @@ def test_a_network_of_your_own(tmp_path):
     assert again.module is not model.module
     assert torch.equal(names["opinion"].evidence, model.predict(digits.images).evidence)
     assert (names["opinion"].labels == digits.labels).double().mean() > 0.85
+
+
+def test_your_own_data_in_python():
+    names = example("Your own data in Python")
+    small, broken = names["records"]
+    assert (small["best"], small["error"]) == ("small", None)
+    assert (
+        broken["error"]
+        == "new.csv, line 3, column length: a finite number expected that float32 can hold, got 'ten'"
+    )
+    assert [small["name"], broken["name"]] == ["new.csv:1", "new.csv:2"]

@@ -15,7 +15,25 @@ Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def contact_sheet(dataset: Dataset, columns: int = 16, rows: int = 25) -> Image.Image:
-    """Samples of each class in a row behind its name; of many classes, `rows` spread over all."""
+    """A few samples of each class in one picture, to look at.
+
+    Args:
+        dataset: Images with labels.
+        columns: How many samples of a class.
+        rows: How many classes at most; of more, so many that are spread over all.
+
+    Returns:
+        A picture with a row for each class, behind its name.
+
+    Raises:
+        InputError: If columns or rows is no whole number from 1 on.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 28, 28, dtype=torch.uint8)
+        >>> data = Dataset(images, torch.tensor([0, 1, 0, 1]), ("cat", "dog"), "four pictures")
+        >>> contact_sheet(data, columns=2).size[1]
+        68
+    """
     require_whole("columns", columns, least=1)
     require_whole("rows", rows, least=1)
     shown = range(0, len(dataset.classes), -(-len(dataset.classes) // rows))

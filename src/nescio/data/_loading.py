@@ -31,13 +31,26 @@ def load(
     known: Sequence[int] | None = None,
     seed: int | None = None,
 ) -> Dataset:
-    """A data set of the catalog, as tensors in memory.
+    """A data set of the catalog, as tensors in memory; `nescio data list` names what there is.
 
-    split: "train" or "test".
-    data_dir: a folder that holds the files already, packed or unpacked; default NESCIO_DATA.
-    download: whether sources on a network may be asked.
-    known: for cifar5 and cifar5-unseen, the CIFAR-10 labels that count as known; default the paper's.
-    seed: for letters and glyphs-K, another drawing than the standard one, 0 or more.
+    Args:
+        name: Of the data set.
+        split: "train" or "test".
+        data_dir: A folder that holds the files already, packed or unpacked; default NESCIO_DATA.
+        download: Whether it may be fetched over a network, where it is not here.
+        known: For cifar5 and cifar5-unseen, the CIFAR-10 labels that count as known; default the paper's.
+        seed: For letters and glyphs-K, another drawing than the standard one, 0 or more.
+
+    Returns:
+        Images with labels.
+
+    Raises:
+        InputError: If there is no such data set, or an argument does not go with it.
+        FetchError: If it can't be had; the message lists what was tried, and what to do.
+
+    Example:
+        >>> load("letters", "test")
+        Dataset('letters', 5000 images 1x28x28, 10 classes)
     """
     _check_settings(name, split, known, seed)
     if name in ENTRIES:

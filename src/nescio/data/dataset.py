@@ -17,9 +17,24 @@ AnyData = TypeVar("AnyData", "Dataset", "Table")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels.
+    """Images with labels, in memory.
 
-    images: uint8 (N, C, H, W); labels: int64 (N,), each an index into classes.
+    Args:
+        images: uint8 (N, C, H, W).
+        labels: int64 (N,), each a position among the classes.
+        classes: The names of the classes, all different.
+        name: Of the data, for messages.
+
+    Raises:
+        DataError: If these do not fit together.
+
+    Example:
+        >>> pictures = torch.zeros(3, 1, 28, 28, dtype=torch.uint8)
+        >>> data = Dataset(pictures, torch.tensor([0, 1, 1]), ("cat", "dog"), "three pictures")
+        >>> data
+        Dataset('three pictures', 3 images 1x28x28, 2 classes)
+        >>> data.only(["dog"])
+        Dataset('three pictures', 2 images 1x28x28, 1 classes)
     """
 
     images: Tensor
@@ -46,11 +61,26 @@ class Dataset:
         return f"Dataset({self.name!r}, {len(self)} images {shape}, {len(self.classes)} classes)"
 
     def only(self, classes: Sequence[str | int]) -> Dataset:
-        """Keep these classes (names or indices); labels are counted anew in the order given."""
+        """The samples of some classes; labels are counted anew in the order given.
+
+        Args:
+            classes: Names or positions, all different.
+
+        Raises:
+            InputError: If there is no such class.
+        """
         return _only(self, classes)
 
     def subset(self, count: int, generator: torch.Generator) -> Dataset:
-        """Draw `count` different samples."""
+        """Different samples, drawn by chance.
+
+        Args:
+            count: How many, at most all of them.
+            generator: Of the chance.
+
+        Raises:
+            InputError: If there are less.
+        """
         return _subset(self, count, generator)
 
     def take(self, index: Tensor) -> Dataset:
@@ -60,9 +90,21 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers with labels.
+    """Rows of numbers with labels, in memory.
 
-    features: float32 (N, F), finite; labels: int64 (N,), each an index into classes.
+    Args:
+        features: float32 (N, F), finite.
+        labels: int64 (N,), each a position among the classes.
+        classes: The names of the classes, all different.
+        name: Of the data, for messages.
+        columns: The names of the F columns; None where they have none.
+
+    Raises:
+        DataError: If these do not fit together.
+
+    Example:
+        >>> Table(torch.eye(3), torch.tensor([0, 1, 1]), ("cat", "dog"), "three rows")
+        Table('three rows', 3 rows x 3, 2 classes)
     """
 
     features: Tensor
@@ -94,11 +136,26 @@ class Table:
         return f"Table({self.name!r}, {len(self)} rows x {width}, {len(self.classes)} classes)"
 
     def only(self, classes: Sequence[str | int]) -> Table:
-        """Keep these classes (names or indices); labels are counted anew in the order given."""
+        """The samples of some classes; labels are counted anew in the order given.
+
+        Args:
+            classes: Names or positions, all different.
+
+        Raises:
+            InputError: If there is no such class.
+        """
         return _only(self, classes)
 
     def subset(self, count: int, generator: torch.Generator) -> Table:
-        """Draw `count` different rows."""
+        """Different rows, drawn by chance.
+
+        Args:
+            count: How many, at most all of them.
+            generator: Of the chance.
+
+        Raises:
+            InputError: If there are less.
+        """
         return _subset(self, count, generator)
 
     def take(self, index: Tensor) -> Table:

@@ -34,6 +34,10 @@ PLACES = ("here", "ray")
 class Outcome:
     """What was written: for how many inputs, and how many of them have an error instead of an answer.
 
+    Args:
+        inputs: How many there were.
+        errors: How many of them could not be answered.
+
     Example:
         >>> Outcome(inputs=3, errors=1).errors
         1
@@ -69,8 +73,16 @@ def predict_to_file(
         MissingExtraError: If pyarrow is needed and not installed, or Ray.
 
     Example:
-        >>> predict_to_file("run", ["photos/"], "photos.parquet")  # doctest: +SKIP
-        Outcome(inputs=37, errors=2)
+        >>> import tempfile
+        >>> from nescio.inference.model import untrained_model
+        >>> model = untrained_model(torch.eye(3), ("a", "b"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/model.safetensors")
+        ...     _ = Path(f"{folder}/rows.csv").write_text("1,2,3\\n4,five,6\\n")
+        ...     outcome = predict_to_file(folder, [f"{folder}/rows.csv"], f"{folder}/answers.jsonl")
+        ...     lines = Path(f"{folder}/answers.jsonl").read_text().splitlines()
+        >>> outcome, len(lines)
+        (Outcome(inputs=2, errors=1), 2)
     """
     if on not in PLACES:
         raise InputError(f"on must be one of {', '.join(PLACES)}, got {on!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from nescio._registry import Registry
 from nescio.data.sources.base import Input, Place, Source
@@ -64,15 +64,30 @@ def register_source(source: SourceClass) -> SourceClass:
     return source
 
 
-def open_source(place: str | Path, content: bytes | None = None, **options: Any) -> Source:
+def open_source(
+    place: str | Path,
+    content: bytes | None = None,
+    *,
+    label: str | None = None,
+    size: int | tuple[int, int] | None = None,
+    strict: bool = False,
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+) -> Source:
     """The source at a place: a folder of pictures, a file, a data set of the catalog, or a kind of your own.
 
     Args:
         place: A path, or the name of a data set, which wins over a folder of that name.
         content: The bytes of a file, where they are not on the disk; `place` is then only its name.
-        options: `label`, the column of a .csv file that holds the labels; `size`, (height, width) or one
-            number, and `strict`, to refuse unreadable files, of a folder of pictures; `split` and `data_dir`
-            of a data set of the catalog. None is as good as not given.
+        label: The column of a .csv file that holds the labels; without a header, its number from 1 on.
+            Default: label, class, target or y, else the last.
+        size: (height, width), or one number, that the pictures of a folder are stretched to in training.
+        strict: Whether training refuses a folder with files that can't be read as pictures.
+        split: "train" or "test" (the default) of a data set of the catalog.
+        data_dir: A folder that holds the files of a data set of the catalog already.
+
+    Returns:
+        The source; nothing but what is needed to know its length may have been read.
 
     Raises:
         InputError: If there is nothing at the place, or an option is given that does not go with it.
@@ -83,19 +98,13 @@ def open_source(place: str | Path, content: bytes | None = None, **options: Any)
         >>> len(source), source.labels.classes
         (2, ('cat', 'dog'))
     """
-    return open_place(Place(str(place), content), **options)
-
-
-def open_place(found: Place, **options: Any) -> Source:
-    """As `open_source`, for a place."""
+    options = {"label": label, "size": size, "strict": strict or None, "split": split, "data_dir": data_dir}
+    found = Place(str(place), content)
     kind = _kind_of(found)
-    given: dict[str, Any] = {}
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
         if name not in kind.options:
-            raise InputError(f"{name} goes with {GOES_WITH.get(name, name)}, not with {found.short_name}")
-        given[name] = value
+            raise InputError(f"{name} goes with {GOES_WITH[name]}, not with {found.short_name}")
     return kind.open(found, **given)
 
 
@@ -170,6 +179,9 @@ def open_sources(places: Sequence[str | Path | Place]) -> Source:
     Args:
         places: Paths or names, or files as bytes.
 
+    Returns:
+        The inputs of all places, one after the other.
+
     Raises:
         InputError: If there is nothing at one of the places.
 
@@ -184,7 +196,7 @@ def open_sources(places: Sequence[str | Path | Place]) -> Source:
     for place in places:
         given = place if isinstance(place, Place) else Place(str(place))
         try:
-            source = open_place(given)
+            source = _kind_of(given).open(given)
             if len(source) == 0:
                 raise DataError(f"{given.name} holds nothing to read, where pictures were expected")
             sources.append(source)
