@@ -9,6 +9,9 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy loads, or scikit-l
 
 import torch
 
+# Another package: tests/test_plugin.py installs it and runs its tests.
+collect_ignore = ["plugin_package"]
+
 
 @pytest.fixture(scope="session")
 def session_cache(tmp_path_factory):

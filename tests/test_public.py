@@ -34,6 +34,8 @@ PUBLIC = [
     "fuse",
     "make_method",
     "metrics",
+    "register_encoder",
+    "register_method",
 ]
 
 

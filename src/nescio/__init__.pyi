@@ -1,5 +1,5 @@
 from . import data, functional, metrics
-from .encoders import LeNetSpec, MLPSpec
+from .encoders import LeNetSpec, MLPSpec, register_encoder
 from .errors import (
     DataError,
     FetchError,
@@ -13,7 +13,7 @@ from .errors import (
 from .inference import TrainedModel
 from .integrations.sklearn import EvidentialClassifier
 from .losses import EvidentialLoss
-from .methods import EDL, FFGU, FFLU, MNFG, Dropout, Ensemble, Softmax, make_method
+from .methods import EDL, FFGU, FFLU, MNFG, Dropout, Ensemble, Softmax, make_method, register_method
 from .methods.conversion import from_softmax
 from .opinions import Categorical, Opinion, fuse
 from .posthoc import AbstentionRule
@@ -51,4 +51,6 @@ __all__ = [
     "fuse",
     "make_method",
     "metrics",
+    "register_encoder",
+    "register_method",
 ]

@@ -107,6 +107,26 @@ def test_declared_dropout_must_be_a_field():
     assert "bare" not in ENCODERS
 
 
+def test_the_shape_of_an_input_must_be_there():
+    @dataclass(frozen=True)
+    class Shapeless(MLPSpec.__mro__[1]):
+        kind = "shapeless"
+        about = "nothing"
+        inputs = InputKind.ROWS
+        abilities = frozenset()
+        num_classes: int
+
+        @classmethod
+        def fields_for(cls, input_shape, num_classes):
+            return {"num_classes": num_classes}
+
+        def build(self, layers=None):
+            raise NotImplementedError
+
+    with pytest.raises(InputError, match="Shapeless must have input_shape, as a field or as a property"):
+        register_encoder(Shapeless)
+
+
 def test_a_name_that_is_taken():
     @dataclass(frozen=True)
     class Second(MLPSpec):

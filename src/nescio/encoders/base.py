@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
@@ -62,7 +62,6 @@ _REQUIRED = {
     "about": "one line for people",
     "inputs": "an InputKind",
     "abilities": "a frozenset of Ability",
-    "input_shape": "the shape of one input",
     "fields_for": "the fields that the data decide",
     "build": "a new network",
 }
@@ -81,6 +80,7 @@ class EncoderSpec(ABC):
         inputs: What it takes.
         abilities: What methods may ask of it.
         num_classes: K, a field of every spec.
+        input_shape: Of one input, without the batch axis: a field or a property of every spec.
     """
 
     kind: ClassVar[str]
@@ -94,10 +94,12 @@ class EncoderSpec(ABC):
         if not abstract:
             require_defined(cls, EncoderSpec, _REQUIRED)
 
-    @property
-    @abstractmethod
-    def input_shape(self) -> tuple[int, ...]:
-        """The shape of one input, without the batch axis."""
+    if TYPE_CHECKING:
+        # At run time there is nothing, so that a spec may have a field of this name as well as a property.
+        @property
+        def input_shape(self) -> tuple[int, ...]:
+            """The shape of one input."""
+            ...
 
     @classmethod
     @abstractmethod

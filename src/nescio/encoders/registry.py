@@ -24,6 +24,8 @@ def _check(name: str, spec: type[EncoderSpec]) -> None:
     fields = [field.name for field in dataclasses.fields(spec)]
     if "num_classes" not in fields:
         raise InputError(f"{spec.__name__} must have a field num_classes")
+    if "input_shape" not in fields and not hasattr(spec, "input_shape"):
+        raise InputError(f"{spec.__name__} must have input_shape, as a field or as a property")
     if Ability.DROPOUT in spec.abilities and "dropout" not in fields:
         raise InputError(f"{spec.__name__} declares Ability.DROPOUT, but has no field dropout")
     if Ability.FEATURES in spec.abilities and spec.num_features is EncoderSpec.num_features:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nescio.methods.base import Batch, FeatureBatch, Method
+from nescio.methods.base import Batch, FeatureBatch, Method, mean_loss
 from nescio.methods.baselines.dropout import Dropout
 from nescio.methods.baselines.ensemble import Ensemble
 from nescio.methods.baselines.ffgu import FFGU
@@ -38,6 +38,7 @@ __all__ = [
     "Softmax",
     "TwoStage",
     "make_method",
+    "mean_loss",
     "method_from_dict",
     "method_to_dict",
     "register_method",

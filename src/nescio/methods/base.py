@@ -79,14 +79,14 @@ class Method(ABC):
         >>> from dataclasses import dataclass
         >>> from nescio.methods import Batch, Method
         >>> @dataclass(frozen=True)
-        ... class Hinge(Method):
-        ...     name = "hinge"
+        ... class Margin(Method):
+        ...     name = "margin"
         ...     about = "the margin between the true class and the others"
         ...
         ...     def objective(self, module, batch, epoch, num_train):
         ...         logits = module(batch.inputs)
         ...         return nn.functional.multi_margin_loss(logits, batch.labels), logits
-        >>> Hinge().interpret(torch.zeros(1, 4)).probabilities
+        >>> Margin().interpret(torch.zeros(1, 4)).probabilities
         tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
 

@@ -1,0 +1,1 @@
+"""What someone else adds to nescio."""
