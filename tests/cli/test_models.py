@@ -94,7 +94,7 @@ def test_help_lists_the_methods_there_are(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     code, out, _ = run("train", "--help")
     assert code == 0
-    assert f"One of {', '.join(METHODS)}." in out
+    assert f"One of {', '.join(METHODS)}." in " ".join(out.split())
 
 
 def test_train_leaves_model_metrics_and_checkpoint(model):
@@ -117,6 +117,29 @@ def test_train_with_other_settings_is_refused(run, photos, model):
     code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13)
     assert code == 1
     assert "holds another training: epochs was 12 and is now 13, batch_size was 16 and is now 256;" in err
+
+
+def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do(run, tmp_path):
+    rows = "".join(f"1,2,{'ab'[number % 2]}\n" for number in range(100))
+    (tmp_path / "alike.csv").write_text(f"a,b,label\n{rows}")
+    words = ("--epochs", 20, "--batch-size", 8, "--learning-rate", 0.5)
+    code, out, err = run("train", tmp_path / "alike.csv", "--out", tmp_path / "run", *words)
+    assert code == 1
+    assert "held-out accuracy" in out
+    *_, last = err.splitlines()
+    assert last.startswith(f"error: {tmp_path / 'run'} has learned nothing: an accuracy of 0.")
+    assert (
+        "as good as guessing. Train again in another folder with a lower --learning-rate (it was 0.5)" in last
+    )
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_run_is_lengthened(run, flowers, tmp_path):
+    for epochs in (3, 5):
+        code, _, err = run("train", flowers, "--out", tmp_path, "--epochs", epochs)
+        assert code == 0
+    assert "is lengthened from 3 to 5 epochs" in err
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
 
 
 def test_what_train_says_is_what_the_file_does(run, photos, model):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import traceback
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nescio import __version__
 from nescio.cli import data, models
+from nescio.cli._help import Command, Group, usage_message
 from nescio.cli.demo import demo
 from nescio.cli.methods import methods
 from nescio.cli.reproduce import ManyNames, reproduce
@@ -21,8 +23,34 @@ from nescio.errors import NescioError, NescioWarning
 
 INTERRUPTED = 130
 
+EXAMPLES = {
+    "demo": ["nescio demo", "nescio demo --out report --seed 1"],
+    "methods": ["nescio methods", "nescio methods --json"],
+    "train": [
+        "nescio train digits --out run",
+        "nescio train photos/ --out run --size 32 --flip --patience 5",
+        "nescio train table.csv --out run --label species --method ensemble --set num_members=3",
+    ],
+    "predict": [
+        "nescio predict run new/",
+        "nescio predict run measurements.csv --json",
+        "nescio predict run photos/ --out opinions.parquet",
+        "nescio predict a=run-a b=run-b picture.png",
+    ],
+    "evaluate": ["nescio evaluate run --data digits --ood letters"],
+    "threshold": ["nescio threshold run --data held-out/ --max-error 0.01"],
+    "export": ["nescio export run --onnx model.onnx"],
+    "serve": ["nescio serve", "nescio serve run --port 9000", "nescio serve a=run-a b=run-b"],
+    "reproduce": ["nescio reproduce", "nescio reproduce --preset paper --only table1 --methods edl l2"],
+    "list": ["nescio data list"],
+    "fetch": ["nescio data fetch mnist cifar10"],
+    "show": ["nescio data show digits", "nescio data show photos/ --out sheet.png"],
+}
+UsageError = typer.BadParameter.__base__  # which typer itself does not give by name
+
 app = typer.Typer(
-    help="Neural classifiers that know when they do not know.",
+    help='Neural classifiers that can say "I do not know".',
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,10 +65,13 @@ for command in (
     models.export,
     serve,
 ):
-    app.command(cls=models.Command)(command)
-app.command(cls=ManyNames)(reproduce)
+    app.command(cls=Command, epilog="\n".join(EXAMPLES[command.__name__]))(command)
+app.command(cls=ManyNames, epilog="\n".join(EXAMPLES["reproduce"]))(reproduce)
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(models.score)
-app.add_typer(data.app, name="data")
+for info in data.app.registered_commands:
+    info.cls = Command
+    info.epilog = "\n".join(EXAMPLES[info.name or info.callback.__name__])  # type: ignore[union-attr]
+app.add_typer(data.app, name="data", cls=Group)
 
 
 def _version(asked: bool) -> None:
@@ -74,26 +105,47 @@ def main() -> None:
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     signal.signal(signal.SIGTERM, _end)
     try:
-        app()
-    except SystemExit as ended:
-        if ended.code == INTERRUPTED:
-            typer.echo("interrupted", err=True)
-        raise
+        code = app(standalone_mode=False, prog_name="nescio")
+    except UsageError as error:  # type: ignore[misc]
+        sys.exit(_tell_usage_error(error))
     except Exception as error:  # noqa: BLE001 - whatever it is, the user gets one line, not a traceback
-        if "--debug" in sys.argv:
+        if _is_closed_pipe(error):
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+        elif "--debug" in sys.argv:
             traceback.print_exc()
         else:
             typer.echo(f"error: {_in_words(error)}", err=True)
         sys.exit(1)
+    if code == INTERRUPTED:
+        typer.echo("interrupted", err=True)
+    sys.exit(code or 0)
+
+
+def _tell_usage_error(error: Any) -> int:
+    """Say what is wrong with the command as it was typed; without any word, show the help."""
+    if not error.format_message().strip() or type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.ctx.get_help() if error.ctx is not None else "")
+    else:
+        typer.echo(f"error: {usage_message(error, sys.argv[1:])}", err=True)
+    return int(error.exit_code)
+
+
+def _is_closed_pipe(error: Exception) -> bool:
+    """Whether who reads the output has gone, as in `nescio data list | head -1`."""
+    return isinstance(error, BrokenPipeError)
 
 
 def _by_option(message: str) -> str:
-    """A message that begins with the name of an argument, with the option's name where it was typed."""
-    name = re.match(r"\w*", message)
-    assert name is not None
-    option = "--" + name[0].replace("_", "-")
-    if any(word == option or word.startswith(f"{option}=") for word in sys.argv):
-        return option + message[name.end() :]
+    """A message that names an argument, with the option's name where it was typed."""
+    for word in sys.argv[1:]:
+        option = word.partition("=")[0]
+        if not option.startswith("--"):
+            continue
+        name = option.removeprefix("--").replace("-", "_")
+        if "_" in name:
+            message = re.sub(rf"\b{name}\b", option, message)
+        elif re.match(rf"{name}\b", message):
+            message = option + message[len(name) :]
     return message
 
 

@@ -48,7 +48,9 @@ def list_() -> None:
 
 
 @app.command()
-def fetch(names: Annotated[list[str], typer.Argument()], data_dir: DataDir = None) -> None:
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Names of data sets.")], data_dir: DataDir = None
+) -> None:
     """Bring data sets here and verify them; verify again those that are here."""
     from nescio.data._store import fetch as fetch_files
     from nescio.data.catalog import ENTRIES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -11,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from nescio.cli.console import epochs_shown, logs_kept_quiet, print_table
-from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
+from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table
     from nescio.inference.model import TrainedModel
     from nescio.inference.named import NamedModel
     from nescio.posthoc.abstention import AbstentionRule
+    from nescio.training import TrainingSettings
 
 ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or the folder of a run.")]
 Label = Annotated[
@@ -30,30 +31,10 @@ Label = Annotated[
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
 
 
-class Command(TyperCommand):
-    """A command whose help says which methods and encoders there are: it alone waits for torch."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The usual help, the methods and encoders filled in."""
-        for option in self.params:
-            if option.name == "method":
-                from nescio.methods import METHODS
-
-                option.help = f"One of {', '.join(METHODS)}."  # type: ignore[attr-defined]
-            if option.name == "network":
-                from nescio.encoders import ENCODERS
-
-                option.help = (  # type: ignore[attr-defined]
-                    f"One of {', '.join(ENCODERS)}, or its fields as JSON or a JSON file. "
-                    "Default: what fits the data."
-                )
-        super().format_help(ctx, formatter)
-
-
 def train(
     data: Annotated[str, typer.Argument(help="A data set's name, a folder of class folders, .npz or .csv.")],
     out: Annotated[Path, typer.Option(help="The folder of the run: model, metrics, checkpoint.")],
-    method: str = "edl",
+    method: Annotated[str, typer.Option(help="What is trained.")] = "edl",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
@@ -62,9 +43,9 @@ def train(
         str | None,
         typer.Option("--network", "--encoder", help="Default: what fits the data."),
     ] = None,
-    epochs: int = 15,
-    batch_size: int = 256,
-    learning_rate: float = 1e-3,
+    epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 15,
+    batch_size: Annotated[int, typer.Option(help="Samples of a step.")] = 256,
+    learning_rate: Annotated[float, typer.Option(help="At the beginning.")] = 1e-3,
     schedule: Annotated[str, typer.Option(help="Of the learning rate: cosine or constant.")] = "cosine",
     size: Annotated[
         int | None, typer.Option(help="Pictures of a folder are made this wide and high.")
@@ -79,7 +60,7 @@ def train(
         ),
     ] = None,
     label: Label = None,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(help="Of everything that is drawn at random.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float64.")] = "auto",
     data_dir: DataDir = None,
@@ -109,6 +90,21 @@ def train(
         model.module.cpu()
         model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
         _tell_result(out / "model.safetensors", model, test)
+        _require_learned(out, model, known, how)
+
+
+def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how: TrainingSettings) -> None:
+    """End with an error after a training that has diverged, or never got anywhere."""
+    from nescio.training._diagnostics import STUCK_STEPS, is_guessing
+
+    steps = len(model.training["history"]) * math.ceil(len(known) / how.batch_size)
+    kept = model.training.get("best") or model.training["last"]
+    if steps >= STUCK_STEPS and is_guessing(kept["accuracy"], known.labels):
+        raise TrainingError(
+            f"{out} has learned nothing: an accuracy of {kept['accuracy']:.3f} on the training data is as "
+            f"good as guessing. Train again in another folder with a lower --learning-rate (it was "
+            f"{how.learning_rate:g}), or look at the labels"
+        )
 
 
 def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:

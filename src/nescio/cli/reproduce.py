@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from nescio.cli._help import Command
 from nescio.cli.console import require_folder
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Several = list[str] | None
 
 
-class ManyNames(TyperCommand):
+class ManyNames(Command):
     """A command without arguments, whose options take several words: --methods l2 edl."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
