@@ -18,7 +18,8 @@ EvidenceFunction = Callable[[Tensor], Tensor]
 
 # Within these bounds exp neither overflows, also summed and squared over many classes, nor gets so
 # small that its gradient is lost to the optimiser.
-EXP_LOWEST, EXP_HIGHEST = -10.0, 30.0
+EXP_LOWEST = -10.0
+EXP_HIGHEST = 30.0
 # All evidence is held below this: there u < K / 1e15, and squares still fit a float32 for many classes.
 MOST_EVIDENCE = 1e15
 

@@ -248,12 +248,16 @@ def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) 
 
 def _as_rows(x: Tensor) -> Tensor:
     """(N, K, d1, ...) as rows (M, K)."""
-    return x if x.ndim == 2 else x.movedim(1, -1).reshape(-1, x.shape[1])
+    if x.ndim == 2:
+        return x
+    return x.movedim(1, -1).reshape(-1, x.shape[1])
 
 
 def _shaped(value: Tensor, x: Tensor) -> Tensor:
     """(M,) as (N, d1, ...)."""
-    return value if x.ndim == 2 else value.view(x.shape[:1] + x.shape[2:])
+    if x.ndim == 2:
+        return value
+    return value.view(x.shape[:1] + x.shape[2:])
 
 
 def _require_indices(x: Tensor, targets: Tensor) -> None:

@@ -68,7 +68,8 @@ class _RowLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, None, None]:
         x, targets = ctx.saved_tensors
-        gradient, ctx.gradient = ctx.gradient, None
+        gradient = ctx.gradient
+        ctx.gradient = None
         if gradient is None:  # a second backward pass over the same graph
             gradient = evaluate(x.detach(), targets, ctx.loss)[1]
         return _scaled(x, targets, gradient, weight, ctx.loss), None, None

@@ -25,7 +25,9 @@ from torch import Tensor
 
 from nescio.functional._kernels.coefficients import FLOAT32, FLOAT64, Coefficients
 
-POLE, KNEE = 1.25, 0.75  # of the element-wise formulas: v = (KNEE + POLE) / (e + POLE), s = min(e, KNEE)
+# Of the element-wise formulas: v = (KNEE + POLE) / (e + POLE), s = min(e, KNEE).
+POLE = 1.25
+KNEE = 0.75
 SCALE = 1 / (KNEE + POLE)  # a power of two, so that (e + POLE) * SCALE is rounded once
 BLOCK_ELEMENTS = 66_000  # for each thread: five blocks of floats fit the second-level cache
 FEW_CLASSES = 8  # below, the sums are worst conditioned and are done in float64
@@ -118,7 +120,8 @@ def _kept(make: Callable[..., Made]) -> Callable[..., Made]:
 @_kept
 def element_constants(result: torch.dtype, work: torch.dtype, device: torch.device) -> Elements:
     """Fitted for results of one type, for computing in another."""
-    like, fitted = torch.empty((), dtype=work, device=device), coefficients(result)
+    like = torch.empty((), dtype=work, device=device)
+    fitted = coefficients(result)
     return Elements(
         like.new_tensor(POLE * SCALE),
         Polynomial.of(fitted.value_p, like),
@@ -141,18 +144,29 @@ class RowConstants(NamedTuple):
 @_kept
 def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -> RowConstants:
     """From lnG(y + 1/2) = y ln y - y + const + sum_n a_n (y + b)^-n, the a_n fitted for y >= 3/2."""
-    fitted, double = coefficients(result), result == torch.float64
+    fitted = coefficients(result)
     like = torch.empty((), dtype=torch.float64, device=device)
     kappa = num_classes - 0.5 + fitted.row_pole
-    negligible, log_limit, log_terms = (1e-16, 0.02, 8) if double else (1e-9, 1e-5, 2)
+    negligible = 1e-9
+    log_limit = 1e-5
+    log_terms = 2
+    if result == torch.float64:
+        negligible = 1e-16
+        log_limit = 0.02
+        log_terms = 8
     scaled = [a * kappa**-n for n, a in enumerate(fitted.row, start=1)]
     while len(scaled) > 2 and len(scaled) ** 2 * abs(scaled[-1]) < negligible * kappa:
         scaled.pop()
     value = tuple(-(i + 1) * math.fsum(scaled[i:]) for i in range(len(scaled)))
     slope = tuple(-n * (n + 1) * a / kappa for n, a in enumerate(scaled, start=1))
     series = tuple((-1) ** (i + 1) / (i + 2) for i in range(log_terms))
-    polynomials = [Polynomial.of(terms, like) for terms in (value, slope, series)]
-    return RowConstants(kappa, polynomials[0], polynomials[1], log_limit, polynomials[2])
+    return RowConstants(
+        kappa=kappa,
+        value=Polynomial.of(value, like),
+        slope=Polynomial.of(slope, like),
+        log_limit=log_limit,
+        log_series=Polynomial.of(series, like),
+    )
 
 
 def row_terms(total: Tensor, num_classes: int, result: torch.dtype, constants: Elements) -> Rows:
@@ -201,7 +215,9 @@ class Buffers(NamedTuple):
 
     def cut(self, rows: int) -> Buffers:
         """For a block of fewer rows."""
-        return self if rows == self.v.shape[0] else Buffers(*(buffer[:rows] for buffer in self))
+        if rows == self.v.shape[0]:
+            return self
+        return Buffers(self.v[:rows], self.a[:rows], self.b[:rows], self.s[:rows])
 
 
 _of_thread = threading.local()
@@ -215,11 +231,18 @@ def buffers_for(evidence: Tensor, rows: int) -> Buffers:
     """
     shape = (rows, evidence.shape[1])
     if evidence.device.type != "cpu" or evidence.is_inference() or torch.compiler.is_compiling():
-        return Buffers(*(evidence.new_empty(shape) for _ in range(4)))
+        return _new_buffers(evidence, shape)
     last: Buffers | None = getattr(_of_thread, "buffers", None)
     if last is None or last.v.shape != shape or last.v.dtype != evidence.dtype:
-        last = _of_thread.buffers = Buffers(*(evidence.new_empty(shape) for _ in range(4)))
+        last = _new_buffers(evidence, shape)
+        _of_thread.buffers = last
     return last
+
+
+def _new_buffers(like: Tensor, shape: tuple[int, int]) -> Buffers:
+    return Buffers(
+        v=like.new_empty(shape), a=like.new_empty(shape), b=like.new_empty(shape), s=like.new_empty(shape)
+    )
 
 
 def value_sums(evidence: Tensor, keep: Tensor, constants: Elements, buffers: Buffers, out: Tensor) -> None:

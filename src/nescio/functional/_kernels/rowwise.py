@@ -96,26 +96,21 @@ def _collect(
     x: Tensor, index: Tensor | None, loss: RowLoss, evidence: Tensor, buffers: kernel.Buffers
 ) -> _Sums:
     """Fill evidence (M, K), the true class taken out, and sum its rows."""
-    own, total, squares = sums = _Sums(*x.new_zeros(3, x.shape[0], dtype=torch.float64).unbind())
-    squared = evidence.new_empty(x.shape[0]) if loss.risk is not None and loss.risk.uses_squares else None
+    sums = _Sums(*x.new_zeros(3, x.shape[0], dtype=torch.float64).unbind())
+    own = sums.own.unsqueeze(1)
+    # Squares are summed in the type of the evidence, and only where the risk looks at them.
+    uses_squares = loss.risk is not None and loss.risk.uses_squares
+    squares = evidence.new_empty(x.shape[0]) if uses_squares else sums.squares
     wanted = x.new_empty(x.shape[0], 0) if index is None else index  # (M, 1), or (M, 0) for nothing
-    for z, e, i, y, t, q in _blocks(
-        buffers.v.shape[0],
-        x,
-        evidence,
-        wanted,
-        own.unsqueeze(1),
-        total,
-        squares if squared is None else squared,
-    ):
+    for z, e, i, y, t, q in _blocks(buffers.v.shape[0], x, evidence, wanted, own, sums.total, squares):
         loss.activation.into(z.to(e.dtype), e)
         if index is not None:
             y.copy_(e.gather(1, i))
             e.scatter_(1, i, 0.0)
         kernel.row_sum(e, t)
-        if squared is not None:
+        if uses_squares:
             kernel.row_sum(torch.mul(e, e, out=buffers.cut(e.shape[0]).a), q)
-    return sums if squared is None else sums._replace(squares=squared.double())
+    return sums._replace(squares=squares.double())
 
 
 def _risk_terms(loss: RowLoss, sums: _Sums, num_classes: int) -> RiskTerms:
@@ -134,19 +129,22 @@ def _into_gradient(
     buffers: kernel.Buffers,
 ) -> Tensor:
     """The loss (M,); evidence (M, K) becomes the gradient, the true class still to come."""
-    weight, scale = loss.divergence_weight, loss.expected_scale
+    weight = loss.divergence_weight
+    scale = loss.expected_scale
     constants = kernel.element_constants(result, evidence.dtype, evidence.device)
     rows = kernel.row_terms(sums.total, evidence.shape[1], result, constants)
     wrong = torch.add(risk.wrong, rows.derivative, alpha=weight).mul_(scale).to(evidence.dtype).unsqueeze(1)
-    slope = None if risk.wrong_slope is None else risk.wrong_slope.mul(scale).to(evidence.dtype).unsqueeze(1)
+    slope = wrong  # not looked at where the risk has none
+    if risk.wrong_slope is not None:
+        slope = risk.wrong_slope.mul(scale).to(evidence.dtype).unsqueeze(1)
     parts = evidence.new_empty(evidence.shape[0], 2)
     for e, offset, factor, keep, bound, part in _blocks(
-        buffers.v.shape[0], evidence, wrong, wrong if slope is None else slope, rows.keep, rows.bound, parts
+        buffers.v.shape[0], evidence, wrong, slope, rows.keep, rows.bound, parts
     ):
         room = buffers.cut(e.shape[0])
         if weight:
             kernel.value_sums(e, keep, constants, room, part)
-        if slope is not None:
+        if risk.wrong_slope is not None:
             offset = torch.addcmul(offset, e, factor, out=room.s)
         if weight:
             offset = kernel.gradient(e, bound, offset, weight * scale, constants, room)
@@ -159,7 +157,9 @@ def _into_gradient(
 def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     """The same loss (M,) from differentiable parts in float64, for second derivatives and any prior."""
     evidence = loss.activation.function(x.double())
-    others = evidence if targets is None else evidence.scatter(1, targets.unsqueeze(1), 0.0)
+    others = evidence
+    if targets is not None:
+        others = evidence.scatter(1, targets.unsqueeze(1), 0.0)
     value = evidence.new_zeros(x.shape[0])  # not len(), which fixes the size in a traced program
     if loss.risk is not None and targets is not None:
         own = evidence.gather(1, targets.unsqueeze(1)).squeeze(1)
@@ -179,7 +179,9 @@ def _any_divergence(evidence: Tensor, prior: float) -> Tensor:
 
 def textbook_divergence(evidence: Tensor) -> Tensor:
     """KL[D(1 + e) || D(1)] (M,) of rows (M, K) as the paper writes it, differentiable any number of times."""
-    num_classes, total = evidence.shape[1], evidence.sum(1)
-    strength, alpha = total + num_classes, evidence + 1
+    num_classes = evidence.shape[1]
+    total = evidence.sum(1)
+    strength = total + num_classes
+    alpha = evidence + 1
     gammas = strength.lgamma() - strength.new_tensor(num_classes).lgamma() - alpha.lgamma().sum(1)
     return gammas + (evidence * alpha.digamma()).sum(1) - total * strength.digamma()
