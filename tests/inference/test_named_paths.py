@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nescio import InputError, ModelFileError
-from nescio.inference._named_paths import named_paths
+from nescio.inference._named_paths import has_name, named_paths
 
 
 @pytest.fixture
@@ -51,3 +51,8 @@ def test_half_of_it(text):
 def test_a_folder_without_a_model(tmp_path):
     with pytest.raises(ModelFileError, match=r"is a folder without a model\.safetensors"):
         named_paths([str(tmp_path)])
+
+
+def test_what_has_a_name():
+    texts = ("a=b", "a=b/c=d", "./a=b", "runs/a=b", "a")
+    assert [has_name(text) for text in texts] == [True, True, False, False, False]

@@ -19,7 +19,6 @@ from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, 
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table
     from nescio.inference.model import TrainedModel
-    from nescio.inference.named import NamedModel
     from nescio.posthoc.abstention import AbstentionRule
     from nescio.training import TrainingSettings
 
@@ -170,34 +169,34 @@ def predict(
 
     What can't be read gets a line with the error, the rest is answered, and the code is 1.
     """
-    from nescio.inference.named import is_named, named_models
+    from nescio.inference._named_paths import has_name, named_paths
 
     if sum((as_json, as_csv, out is not None)) > 1:
         raise InputError("--json, --csv and --out are three forms of the same; ask for one")
     models = [model]
-    while files and is_named(files[0]):
+    while files and has_name(files[0]) and not Path(files[0]).exists():
         models.append(files[0])
         files = files[1:]
     if not files:
         raise InputError("say what to predict: pictures, folders, .npz, .npy or .csv files")
     if out is not None:
-        _predict_to_file(named_models(models), files, out, on)
+        _predict_to_file(named_paths(models), files, out, on)
         return
     if on != "here":
         raise InputError("--on goes with --out, which names the file to write")
-    records = _records_of(named_models(models), files)
+    records = _records_of(named_paths(models), files)
     _print_records(records, as_json, as_csv)
     if any(record["error"] is not None for record in records):
         raise typer.Exit(1)
 
 
-def _records_of(models: list[NamedModel], files: list[str]) -> list[dict[str, Any]]:
+def _records_of(models: dict[str, Path], files: list[str]) -> list[dict[str, Any]]:
     """Of all files; with several models, all of the first and then of the next, each with its name."""
     from nescio.data import open_sources
     from nescio.inference.model import TrainedModel
     from nescio.inference.records import iterate_records
 
-    loaded = {one.name: TrainedModel.load(one.path) for one in models}
+    loaded = {name: TrainedModel.load(path) for name, path in models.items()}
     source = open_sources(files)
     records: list[dict[str, Any]] = []
     for name, trained in loaded.items():
@@ -206,7 +205,7 @@ def _records_of(models: list[NamedModel], files: list[str]) -> list[dict[str, An
     return records
 
 
-def _predict_to_file(models: list[NamedModel], files: list[str], out: Path, on: str) -> None:
+def _predict_to_file(models: dict[str, Path], files: list[str], out: Path, on: str) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -214,6 +213,7 @@ def _predict_to_file(models: list[NamedModel], files: list[str], out: Path, on: 
 
     if len(models) > 1:
         raise InputError("--out takes one model; call it once for each")
+    (path,) = models.values()
     console = Console(stderr=True)
     columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -222,7 +222,7 @@ def _predict_to_file(models: list[NamedModel], files: list[str], out: Path, on: 
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        outcome = predict_to_file(models[0].path, files, out, on=on, report=show)
+        outcome = predict_to_file(path, files, out, on=on, report=show)
     unread = f", {outcome.errors:,} of them without an answer (column error)" if outcome.errors else ""
     typer.echo(f"{out}: {outcome.inputs:,} inputs{unread}")
     if outcome.errors:
@@ -276,12 +276,12 @@ def evaluate(
     data_dir: DataDir = None,
 ) -> None:
     """Measure accuracy, calibration and selective prediction; with --ood, how well OOD inputs are told."""
+    from nescio.inference._named_paths import named_paths
     from nescio.inference.model import TrainedModel
-    from nescio.inference.named import named_models
 
     results = {}
-    for one in named_models(models):
-        results[one.name] = _measures_of(TrainedModel.load(one.path), data, ood, label, data_dir)
+    for name, path in named_paths(models).items():
+        results[name] = _measures_of(TrainedModel.load(path), data, ood, label, data_dir)
     if as_json:
         only = next(iter(results.values()))
         typer.echo(json.dumps(only if len(results) == 1 else results))
@@ -336,15 +336,15 @@ def threshold(
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
     from nescio.cli.sources import open_for
+    from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
-    from nescio.inference.named import named_model
     from nescio.posthoc.abstention import AbstentionRule
 
     if max_error is None:
         max_error = risk
     if coverage is not None and not max_error is confidence is None:
         raise InputError("--coverage makes no promise; it goes without --max-error and --confidence")
-    path = named_model(model).path
+    path = model_path(model)
     trained = TrainedModel.load(path)
     held_out = open_for(trained, data, data_dir, label)
     prediction = trained.predict(held_out.inputs)

@@ -1,7 +1,7 @@
 """Where the files of a data set can come from.
 
-A source is never trusted, its content is: a source delivers files into a folder, and the caller checks
-their hashes. Each kind of source says in `label` what it is, for the message when all have failed.
+An origin is never trusted, its content is: it delivers files into a folder, and the caller checks
+their hashes. Each kind of origin says in `label` what it is, for the message when all have failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AbsentError(DataError):
     """A folder holds nothing of the data set."""
 
 
-class Source(Protocol):
+class Origin(Protocol):
     """Something that may deliver files."""
 
     @property
@@ -114,7 +114,7 @@ class Web:
         return self.urls[0] if len(self.urls) == 1 else self.urls[0].rpartition("/")[0]
 
     def deliver(self, wanted: Mapping[str, int], folder: Path, report: Report) -> None:
-        """Download and unpack each archive."""
+        """Origin and unpack each archive."""
         with tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
             for url in self.urls:
                 archive = Path(downloads) / url.rpartition("/")[2]
@@ -299,7 +299,7 @@ class InstalledDigits:
 
 
 def placed_by_hand(subfolder: str, archives: Iterable[str], wanted: Iterable[str]) -> str:
-    """What a user without any working source can do."""
+    """What a user without any working origin can do."""
     names = ", ".join([*archives] or sorted(wanted))
     return (
         f"put {names} into a folder, or into its sub-folder {subfolder}/, "

