@@ -52,16 +52,6 @@ def test_unknown_name_is_an_attribute_error():
     assert not hasattr(nescio, "softmax")
 
 
-def test_every_error_has_one_base():
-    errors = [getattr(nescio, name) for name in PUBLIC if name.endswith("Error")]
-    assert all(issubclass(error, nescio.NescioError) for error in errors)
-
-
-def test_missing_extra_says_what_to_install():
-    message = str(nescio.MissingExtraError("demo", "mlxtend"))
-    assert message == "mlxtend is not installed; install it with: pip install 'nescio[demo]'"
-
-
 def test_importing_the_package_and_the_command_line_leaves_torch_alone():
     code = "import sys, nescio.cli.app; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
