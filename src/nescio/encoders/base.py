@@ -20,7 +20,13 @@ from nescio.errors import InputError
 
 
 class InputKind(Enum):
-    """What one input is: an image (channels, height, width) or a row of numbers (features,)."""
+    """What one input is: an image (channels, height, width) or a row of numbers (features,).
+
+    Example:
+        >>> from nescio.encoders import LeNetSpec
+        >>> LeNetSpec.inputs
+        <InputKind.IMAGES: 'images'>
+    """
 
     IMAGES = "images"
     ROWS = "rows"
@@ -32,6 +38,11 @@ class Ability(Enum):
     DROPOUT: its spec has a field `dropout`, the share of units that are switched off by chance in training.
     LAYERS: it can be built from other layers than torch's own; `build` takes `layers`.
     FEATURES: its network has `features(inputs)` (N, F) and `head`, and its spec knows `num_features`.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> Ability.DROPOUT in MLPSpec.abilities
+        True
     """
 
     DROPOUT = "dropout"
@@ -46,6 +57,13 @@ class Layers:
     Args:
         convolution: Called with channels in, channels out, kernel size and `padding=`.
         linear: Called with features in and features out.
+
+    Example:
+        >>> from functools import partial
+        >>> from nescio.encoders import MLPSpec
+        >>> without_bias = Layers(linear=partial(nn.Linear, bias=False))
+        >>> list(MLPSpec(4, 3, hidden=()).build(without_bias).state_dict())
+        ['0.weight']
     """
 
     convolution: Callable[..., nn.Module] = nn.Conv2d
@@ -81,6 +99,27 @@ class EncoderSpec(ABC):
         abilities: What methods may ask of it.
         num_classes: K, a field of every spec.
         input_shape: Of one input, without the batch axis: a field or a property of every spec.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> from nescio.encoders import EncoderSpec, InputKind
+        >>> @dataclass(frozen=True)
+        ... class LinearSpec(EncoderSpec):
+        ...     kind = "linear"
+        ...     about = "one dense layer"
+        ...     inputs = InputKind.ROWS
+        ...     abilities = frozenset()
+        ...     input_shape: tuple[int, ...]
+        ...     num_classes: int
+        ...
+        ...     @classmethod
+        ...     def fields_for(cls, input_shape, num_classes):
+        ...         return {"input_shape": tuple(input_shape), "num_classes": num_classes}
+        ...
+        ...     def build(self, layers=None):
+        ...         return nn.Linear(self.input_shape[0], self.num_classes)
+        >>> LinearSpec.for_inputs((4,), 3).build()
+        Linear(in_features=4, out_features=3, bias=True)
     """
 
     kind: ClassVar[str]

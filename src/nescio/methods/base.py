@@ -36,6 +36,11 @@ class Batch(NamedTuple):
         weights: A weight for each sample (N,), or None for equal ones.
         input_range: From the least to the greatest training input along axis 1, (C,), as the network takes
             it; None where it is not known.
+
+    Example:
+        >>> batch = Batch(torch.zeros(2, 4), torch.tensor([0, 1]))
+        >>> batch.weights is None
+        True
     """
 
     inputs: Tensor
@@ -51,6 +56,11 @@ class FeatureBatch(NamedTuple):
         features: (N, F) of the trained network.
         labels: (N,), whole numbers from 0 on.
         weights: A weight for each sample (N,), or None for equal ones.
+
+    Example:
+        >>> batch = FeatureBatch(torch.ones(2, 5), torch.tensor([0, 1]))
+        >>> batch.features.shape
+        torch.Size([2, 5])
     """
 
     features: Tensor

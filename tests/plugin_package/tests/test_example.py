@@ -136,6 +136,11 @@ def test_the_measure_decides_when_to_abstain(rows_path, rows_model, tmp_path):
     assert (first - second)[accepted].min() >= (first - second)[~accepted].max()
 
 
+def test_the_measure_is_among_those_of_an_evaluation(rows_path, rows_model):
+    evaluated = json.loads(run("evaluate", rows_model, "--data", rows_path, "--ood", rows_path, "--json"))
+    assert any(name.startswith("gap") for name in {**evaluated, **evaluated["ood"]})
+
+
 def test_the_command_line_lists_them():
     assert "hinge" in run("methods")
     assert "filters" in run("train", "--help")
