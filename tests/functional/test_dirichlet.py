@@ -5,7 +5,7 @@ import torch
 from scipy import stats
 from tests import references as ref
 
-from nescio.functional import dirichlet
+from nescio.functional import _dirichlet as dirichlet
 
 PRIORS = [1e-6, 0.1, 0.8, 10.0, 1e6]
 ROWS = {

@@ -24,7 +24,7 @@ from nescio._checks import (
     require_prior,
 )
 from nescio.errors import InputError
-from nescio.functional import dirichlet
+from nescio.functional import _dirichlet
 from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import Risk, RiskTerms, RowLoss
 
@@ -196,7 +196,7 @@ def divergence(evidence: Tensor, *, prior: float = 1.0, validate: bool | None = 
     if isinstance(evidence, Tensor) and not evidence.numel():
         raise InputError(f"evidence must hold one or more samples, got {describe(evidence)}")
     checked = _checked_evidence(evidence, validate)
-    return dirichlet.divergence(checked.movedim(1, -1), require_prior(prior))
+    return _dirichlet.divergence(checked.movedim(1, -1), require_prior(prior))
 
 
 def _risk_of_evidence(
@@ -320,9 +320,9 @@ def _cross_entropy_terms(
 ) -> RiskTerms:
     alpha = own + prior
     rest = total + (num_classes - 1) * prior
-    at_strength = dirichlet.trigamma(alpha + rest)
-    own_slope = at_strength - dirichlet.trigamma(alpha)
-    return RiskTerms(dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
+    at_strength = _dirichlet.trigamma(alpha + rest)
+    own_slope = at_strength - _dirichlet.trigamma(alpha)
+    return RiskTerms(_dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
 
 
 def _squared_error_terms(
@@ -359,25 +359,25 @@ def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
         value = loss.risk.soft(evidence.double(), soft.double(), loss.prior).to(rows.dtype)
     if loss.divergence_weight:
         misleading = (1 - soft).to(rows.dtype) * evidence
-        value = value + loss.divergence_weight * dirichlet.divergence(misleading, loss.prior)
+        value = value + loss.divergence_weight * _dirichlet.divergence(misleading, loss.prior)
     return value
 
 
 def _soft_type2(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    rest = dirichlet.others(evidence, prior)
+    rest = _dirichlet.others(evidence, prior)
     alpha = evidence + prior
     return (soft * torch.log1p(rest / alpha)).sum(1)
 
 
 def _soft_cross_entropy(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
     alpha = evidence + prior
-    rest = dirichlet.others(evidence, prior)
-    return (soft * dirichlet.digamma_difference(alpha, rest)).sum(1)
+    rest = _dirichlet.others(evidence, prior)
+    return (soft * _dirichlet.digamma_difference(alpha, rest)).sum(1)
 
 
 def _soft_squared_error(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
     alpha = evidence + prior
-    rest = dirichlet.others(evidence, prior)
+    rest = _dirichlet.others(evidence, prior)
     strength = alpha + rest
     # y - p, written with 1 - p where p is near one.
     error = torch.where(alpha > rest, rest / strength - (1 - soft), soft - alpha / strength)

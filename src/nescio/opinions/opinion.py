@@ -18,7 +18,7 @@ from nescio._checks import (
     require_prior,
 )
 from nescio.errors import InputError
-from nescio.functional import dirichlet
+from nescio.functional import _dirichlet
 from nescio.functional.evidence import EvidenceFunction, evidence_function
 
 
@@ -196,7 +196,7 @@ class Opinion:
             >>> Opinion(torch.zeros(4)).entropy(normalized=True)
             tensor(1.)
         """
-        return dirichlet.entropy(self.evidence, normalized, self.prior)
+        return _dirichlet.entropy(self.evidence, normalized, self.prior)
 
     def expected_entropy(self) -> Tensor:
         """Mean entropy of the class distributions drawn, the aleatoric part, in nats, (...).
@@ -209,7 +209,7 @@ class Opinion:
             >>> Opinion(torch.tensor([40.0, 0.0])).expected_entropy()
             tensor(0.1025)
         """
-        return dirichlet.expected_entropy(self.evidence, self.prior)
+        return _dirichlet.expected_entropy(self.evidence, self.prior)
 
     def mutual_information(self) -> Tensor:
         """Entropy less expected entropy, the epistemic part, in nats, (...).
@@ -220,7 +220,7 @@ class Opinion:
             >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).mutual_information()
             tensor([0.1931, 0.0061])
         """
-        return dirichlet.mutual_information(self.evidence, self.prior)
+        return _dirichlet.mutual_information(self.evidence, self.prior)
 
     def differential_entropy(self) -> Tensor:
         """Entropy of the Dirichlet density itself, in nats, (...); it has no lower bound.
@@ -231,7 +231,7 @@ class Opinion:
             >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).differential_entropy()
             tensor([-0.0000, -1.4837])
         """
-        return dirichlet.differential_entropy(self.evidence, self.prior)
+        return _dirichlet.differential_entropy(self.evidence, self.prior)
 
     def dissonance(self) -> Tensor:
         """Conflict between beliefs, 0 to 1, (...): high where classes with like belief compete.
@@ -244,7 +244,7 @@ class Opinion:
             >>> Opinion(torch.tensor([[40.0, 40.0], [80.0, 0.0]])).dissonance()
             tensor([0.9756, 0.0000])
         """
-        return dirichlet.dissonance(self.belief)
+        return _dirichlet.dissonance(self.belief)
 
     def discount(self, trust: float | Tensor) -> Opinion:
         """The opinion as it counts when its source is trusted this much.
