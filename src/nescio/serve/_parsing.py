@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -22,32 +23,32 @@ from nescio.serve.limits import Limits
 Shape = tuple[int, ...]
 MAX_LISTS = 2_000_000  # an empty one takes two bytes of a body and thirty times that once it is parsed
 _NOT_NUMBERS = "inputs must be arrays of numbers, all of one shape"
-_TOO_LARGE = "inputs must be finite numbers that float32 can hold"
+_TOO_LARGE = "inputs must be numbers that float32 can hold"
 _BODY = 'the body must be {"inputs": [...]}, with "models": [...] if not all are asked'
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayInputs:
-    """Inputs as numbers (N, ...), finite. model_names: of the models that are asked, None for all."""
+    """Inputs as numbers (N, ...). model_names: of the models that are asked, None for all."""
 
     values: Values
     model_names: tuple[str, ...] | None
 
     @property
-    def names(self) -> list[str]:
-        return [str(number) for number in range(1, len(self.values) + 1)]
+    def names(self) -> tuple[str, ...]:
+        return tuple(str(number) for number in range(1, len(self.values) + 1))
 
 
 @dataclass(frozen=True, eq=False)
 class PictureInputs:
-    """Inputs as picture files. model_names: of the models that are asked, None for all."""
+    """Inputs as picture files.
+
+    names: of the files, as the client gave them. model_names: of the models that are asked, None for all.
+    """
 
     pictures: tuple[Picture, ...]
+    names: tuple[str, ...]
     model_names: tuple[str, ...] | None
-
-    @property
-    def names(self) -> list[str]:
-        return [picture.name for picture in self.pictures]
 
 
 def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
@@ -120,8 +121,8 @@ def _as_floats(numbers: list[Any]) -> NDArray[np.float32]:
         values = np.array(numbers, np.float64)
     except OverflowError as error:
         raise RequestError(422, _TOO_LARGE) from error
-    if not (np.abs(values) <= LARGEST_NUMBER).all():
-        raise RequestError(422, _TOO_LARGE)
+    # What float32 can't hold becomes infinite, and so an error of its own input.
+    values[np.abs(values) > LARGEST_NUMBER] = np.inf
     return values.astype(np.float32)
 
 
@@ -159,17 +160,21 @@ def _picture_inputs(form: FormData, limits: Limits) -> PictureInputs:
     if set(form) - {"files", "models"}:
         raise RequestError(422, "the form has the fields files and models, no others")
     pictures = []
+    names = []
     for upload in form.getlist("files"):
         if not isinstance(upload, UploadFile):
             raise RequestError(422, "files must be picture files, with a file name")
-        pictures.append(Picture(upload.file.read(), upload.filename or "a picture"))
+        name = upload.filename or "a picture"
+        # Messages name a file without its folders, as those of `nescio predict` do.
+        pictures.append(Picture(upload.file.read(), PurePosixPath(name).name))
+        names.append(name)
     model_names = []
-    for name in form.getlist("models"):
-        if not isinstance(name, str):
+    for model_name in form.getlist("models"):
+        if not isinstance(model_name, str):
             raise RequestError(422, "models must be names")
-        model_names.append(name)
+        model_names.append(model_name)
     _require_count(len(pictures), limits)
-    return PictureInputs(tuple(pictures), tuple(model_names) or None)
+    return PictureInputs(tuple(pictures), tuple(names), tuple(model_names) or None)
 
 
 def _require_count(count: int, limits: Limits) -> None:

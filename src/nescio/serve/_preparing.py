@@ -34,12 +34,15 @@ def prepare(inputs: ArrayInputs | PictureInputs, preprocess: Preprocess) -> Prep
 
 
 def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
-    """The usual case at once: of arrays with the right shape, only pixels that are no bytes need a look."""
+    """The usual case at once: arrays of the right shape, bytes or finite numbers without a set range."""
     shape = preprocess.input_shape
     if values.ndim == len(shape) == 3 and shape[0] == 1:
         values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
-    is_in_range = values.dtype == np.uint8 or preprocess.pixel_range is None
-    if values.shape[1:] == shape and is_in_range:
+    if values.shape[1:] != shape:
+        return None
+    if values.dtype == np.uint8:
+        return values
+    if preprocess.pixel_range is None and bool(np.isfinite(values).all()):
         return values
     return None
 
