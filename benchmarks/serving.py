@@ -26,14 +26,19 @@ from nescio.inference.model import TrainedModel
 from nescio.serve._models import bundled_paths
 from nescio.training import as_input
 
-CLIENTS, BATCH, TURNS = 64, 64, 4
-LEAST_SHARE, MOST_SLOW, MOST_GROWTH, MOST_TO_START = 0.6, 20.0, 1.1, 5.0
-PATIENCE = 600  # seconds for a load; a server that no longer answers is an error
+CLIENTS = 64
+BATCH = 64
+TURNS = 4
+MIN_SHARE = 0.6
+MAX_SLOWDOWN = 20.0
+MAX_GROWTH = 1.1
+MAX_START_SECONDS = 5.0
+LOAD_TIMEOUT = 600  # seconds; a server that no longer answers is an error
 SERVE = (sys.executable, "-c", "from nescio.cli.app import main; main()", "serve", "--port", "0")
 
 
 @dataclass(frozen=True)
-class Measured:
+class LoadResult:
     """One load: requests per second, seconds of each, and how many were not answered well."""
 
     rate: float
@@ -44,8 +49,9 @@ class Measured:
 @contextmanager
 def server(paths: list[Path]) -> Iterator[tuple[int, int]]:
     """The service in a process of its own, on one core as the bare network: its port and process number."""
-    command, alone = [*SERVE, *map(str, paths)], os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=alone) as process:
+    command = [*SERVE, *map(str, paths)]
+    one_core = os.environ | {"OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_core) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split(" at ")[1].split()[0]
         try:
@@ -54,13 +60,14 @@ def server(paths: list[Path]) -> Iterator[tuple[int, int]]:
             process.terminate()
 
 
-def load(port: int, clients: int, requests: int, body: bytes) -> Measured:
+def load(port: int, clients: int, requests: int, body: bytes) -> LoadResult:
     """So many requests from so many connections."""
     words = ("benchmarks.serving_client", str(port), str(clients), str(requests))
     command = (sys.executable, "-m", *words)
-    ended = subprocess.run(command, input=body, capture_output=True, check=True, timeout=PATIENCE)
-    told = json.loads(ended.stdout)
-    return Measured(len(told["latencies"]) / told["seconds"], told["latencies"], told["errors"])
+    ended = subprocess.run(command, input=body, capture_output=True, check=True, timeout=LOAD_TIMEOUT)
+    result = json.loads(ended.stdout)
+    latencies = result["latencies"]
+    return LoadResult(len(latencies) / result["seconds"], latencies, result["errors"])
 
 
 @dataclass(frozen=True)
@@ -76,12 +83,13 @@ def bare(models: list[TrainedModel], batches: int = 60) -> Bare:
     raw = torch.randint(256, (BATCH, *models[0].input_shape), dtype=torch.uint8)
     inputs = [as_input(raw, model.preprocess) for model in models]
     with torch.inference_mode():
-        start, busy = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        busy_start = time.process_time()
         for _ in range(batches):
             for model, ready in zip(models, inputs, strict=True):
                 model.module(ready)
     images = batches * BATCH
-    return Bare(images / (time.perf_counter() - start), images / (time.process_time() - busy))
+    return Bare(images / (time.perf_counter() - start), images / (time.process_time() - busy_start))
 
 
 def resident(process: int) -> int:
@@ -105,12 +113,13 @@ def main() -> None:
     body = json.dumps({"inputs": [image.tolist()]}, separators=(",", ":")).encode()
     bare(models)
     bares: list[Bare] = []
-    loads: list[Measured] = []
+    loads: list[LoadResult] = []
     memory: list[int] = []
     start = time.perf_counter()
     with server(paths) as (port, process):
         load(port, 1, 1, body)
-        started, start_busy = time.perf_counter() - start, busy_seconds(process)
+        started = time.perf_counter() - start
+        start_busy = busy_seconds(process)
         alone = load(port, 1, 300, body)
         load(port, CLIENTS, 1000, body)
         begun = busy_seconds(process)
@@ -121,23 +130,25 @@ def main() -> None:
         busy = busy_seconds(process) - begun
     share = statistics.median(one.rate / alike.rate for one, alike in zip(loads, bares, strict=True))
     busy_share = requests // TURNS * TURNS / busy / statistics.median(one.busy_rate for one in bares)
-    latencies = sorted(second for one in loads for second in one.latencies)
+    latencies: list[float] = []
+    for one in loads:
+        latencies += one.latencies
+    latencies.sort()
     slow = latencies[int(0.99 * len(latencies))] / statistics.median(alone.latencies)
-    errors, growth = sum(one.errors for one in loads), memory[-1] / memory[0]
+    errors = sum(one.errors for one in loads)
+    growth = memory[-1] / memory[0]
     rate = statistics.median(one.rate for one in bares)
-    print(f"first answer   {started:8.2f} s from the start (at most {MOST_TO_START:g})")
+    print(f"first answer   {started:8.2f} s from the start (at most {MAX_START_SECONDS:g})")
     print(f"               {start_busy:8.2f} s of processor time")
     print(f"bare network   {rate:8.0f} images/s on one core, {len(paths)} model(s)")
     print(f"service        {statistics.median(one.rate for one in loads):8.0f} images/s, {CLIENTS} clients")
-    print(f"share          {share:8.2f}   (at least {LEAST_SHARE})")
+    print(f"share          {share:8.2f}   (at least {MIN_SHARE})")
     print(f"               {busy_share:8.2f}   by processor time")
-    print(f"p99            {slow:8.1f}   times a lone request's median (at most {MOST_SLOW:g})")
+    print(f"p99            {slow:8.1f}   times a lone request's median (at most {MAX_SLOWDOWN:g})")
     print(f"errors         {errors:8d}   of {len(latencies)}")
-    print(
-        f"memory         {growth:8.2f}   times that after a quarter of the requests (at most {MOST_GROWTH})"
-    )
-    late = started > MOST_TO_START
-    if late or share < LEAST_SHARE or slow > MOST_SLOW or errors or growth > MOST_GROWTH:
+    print(f"memory         {growth:8.2f}   times that after a quarter of the requests (at most {MAX_GROWTH})")
+    late = started > MAX_START_SECONDS
+    if late or share < MIN_SHARE or slow > MAX_SLOWDOWN or errors or growth > MAX_GROWTH:
         sys.exit(1)
 
 

@@ -10,14 +10,18 @@ import json
 import sys
 import time
 
-HEADER_END, LENGTH = b"\r\n\r\n", b"content-length: "
+HEADER_END = b"\r\n\r\n"
+LENGTH = b"content-length: "
 
 
 class Client(asyncio.Protocol):
     """One connection that asks again as soon as it is answered."""
 
     def __init__(self, load: "Load") -> None:
-        self._load, self._left, self._buffer, self._ok = load, 0, b"", False
+        self._load = load
+        self._left = 0  # bytes of the answer that have not arrived
+        self._buffer = b""
+        self._ok = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for the first time."""
@@ -59,7 +63,9 @@ class Load:
     """So many requests over all connections together."""
 
     def __init__(self, request: bytes, requests: int) -> None:
-        self.request, self._left, self._open = request, requests, requests
+        self.request = request
+        self._left = requests
+        self._open = requests
         self.latencies: list[float] = []
         self.errors = 0
         self.done = asyncio.get_running_loop().create_future()
@@ -89,7 +95,8 @@ class Load:
 
 async def run(port: int, connections: int, requests: int, request: bytes) -> tuple[float, Load]:
     """Make the requests and measure."""
-    loop, load = asyncio.get_running_loop(), Load(request, requests)
+    loop = asyncio.get_running_loop()
+    load = Load(request, requests)
     start = time.perf_counter()
     for _ in range(connections):
         await loop.create_connection(lambda: Client(load), "127.0.0.1", port)

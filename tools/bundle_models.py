@@ -21,7 +21,9 @@ HOME = Path(__file__).parents[1] / "src" / "nescio" / "serve" / "models"
 METHODS = ("edl", "softmax")
 NETWORK = LeNetSpec(hidden=300)
 SETTINGS = TrainingSettings()
-MOST_BYTES, LEAST_ACCURACY, LEAST_RATIO = 3_000_000, 0.992, 3.0
+MAX_BYTES = 3_000_000
+MIN_ACCURACY = 0.992
+MIN_RATIO = 3.0
 
 
 def train(name: str) -> None:
@@ -61,7 +63,7 @@ def main() -> None:
     for name in METHODS:
         print(f"{name:8s} accuracy on MNIST {known[name]:.4f}, entropy on notMNIST {doubts[name]:.3f}")
     print(f"EDL doubts letters {ratio:.2f} times as much; {size:,} bytes together")
-    if size > MOST_BYTES or min(known.values()) < LEAST_ACCURACY or ratio < LEAST_RATIO:
+    if size > MAX_BYTES or min(known.values()) < MIN_ACCURACY or ratio < MIN_RATIO:
         sys.exit(1)
 
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from nescio import data
 
-DIGITS, LETTERS = "0123456789", "ABCEFGHJ"
+DIGITS = "0123456789"
+LETTERS = "ABCEFGHJ"
 
 
 def typical(images: Tensor) -> Tensor:
