@@ -1,12 +1,15 @@
 """Sixty awkward inputs and more give the same records by every way out: Python, the command line, HTTP."""
 
+import asyncio
 import csv
 import io
 import json
 import struct
 import sys
 import zlib
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +22,8 @@ from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import FIELDS, predict_records
 from nescio.methods import EDL, Softmax
+from nescio.serve.app import create_app
+from nescio.serve.limits import Limits
 
 NOISE = np.random.default_rng(0)
 GREY = NOISE.integers(256, size=(20, 12), dtype=np.uint8)
@@ -300,7 +305,24 @@ def by_file(suffix, read):
     return predict
 
 
+def by_http(model, files, *_):
+    """All files in one form, each under the name that a user types."""
+    app = create_app({"asked": TrainedModel.load(model)}, Limits(batch_size=1024))
+    sent = [("files", (file, Path(file).read_bytes())) for file in files]
+
+    async def exchange():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/opinions", files=sent)
+
+    response = asyncio.run(exchange())
+    assert response.status_code == 200, response.text
+    (result,) = response.json()["results"]
+    return result["opinions"]
+
+
 WAYS = {
+    "HTTP": by_http,
     "--json": by_json,
     "--csv": by_csv,
     "--out .parquet": by_file(".parquet", lambda path: pq.read_table(path).to_pylist()),
@@ -437,4 +459,6 @@ def test_a_folder_leaves_out_what_is_hidden_or_not_named_as_a_picture(home, tmp_
     ]
     assert [record["error"] is None for record in expected] == [True, False, True]
     for way, predict in WAYS.items():
+        if way == "HTTP":
+            continue  # which takes files, not folders
         assert predict("grey.safetensors", ["folder"], tmp_path, monkeypatch, capsys) == expected, way

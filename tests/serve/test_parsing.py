@@ -1,12 +1,15 @@
 """From a body to inputs: what is refused, and that it costs nothing."""
 
+import io
 import json
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
-from tests.serve.helpers import encoded, pair, reason
+from tests.serve.helpers import ROWS, encoded, pair, reason, untrained
 
+from nescio.methods import EDL
 from nescio.serve import _parsing
 from nescio.serve._errors import RequestError
 from nescio.serve._parsing import parse_json
@@ -144,3 +147,39 @@ def test_other_content_types(ask, kind):
     response = ask("POST", "/v1/opinions", content=b"x", headers={"content-type": kind})
     assert response.status_code == 415
     assert reason(response) == "send application/json or multipart/form-data"
+
+
+def sent(ask, name, content, **limits):
+    app = create_app({"rows": untrained(ROWS, EDL())}, Limits(**limits))
+    return ask("POST", "/v1/opinions", app=app, files=[("files", (name, content))])
+
+
+def test_tables_and_arrays_are_read_as_on_the_command_line(ask):
+    response = sent(ask, "t/new.csv", b"1,2,3,4\n5,six,7,8\n")
+    (result,) = response.json()["results"]
+    first, second = result["opinions"]
+    assert (first["name"], first["error"]) == ("t/new.csv:1", None)
+    assert second["error"].startswith("new.csv, line 2, column 2: a finite number expected")
+    array = io.BytesIO()
+    np.savez(array, features=np.array([[1.0, 2, 3, 4]]))
+    (again,) = sent(ask, "new.npz", array.getvalue()).json()["results"]
+    assert again["opinions"] == [first | {"name": "new.npz:1"}]
+
+
+def test_a_small_file_that_grows_when_it_is_read(ask):
+    array = io.BytesIO()
+    np.savez_compressed(array, features=np.zeros((100_000, 4)))
+    assert len(array.getvalue()) < 20_000
+    response = sent(ask, "x.npz", array.getvalue(), max_values=100_000)
+    assert response.status_code == 413
+    assert reason(response) == "x.npz is too large unpacked; at most 800,000 bytes"
+    response = sent(ask, "x.csv", b"1,2,3,4\n" * 20_000)
+    assert response.status_code == 422
+    assert "there must be 1 to 10,000 inputs, got 20,000" in reason(response)
+
+
+def test_a_table_of_too_many_cells(ask, monkeypatch):
+    monkeypatch.setattr(_parsing, "MAX_LISTS", 100)
+    response = sent(ask, "x.csv", b"1,2,3,4\n" * 100)
+    assert response.status_code == 413
+    assert reason(response) == "x.csv has too many cells; at most 100"

@@ -17,7 +17,7 @@ _ERRORS = {
     400: "The body is empty or can't be read.",
     404: "There is no such model.",
     408: "The body took too long to arrive.",
-    413: "Too large: the body, or the pictures once they are decoded.",
+    413: "Too large: the body, or its files once they are read.",
     415: "Neither JSON nor a form.",
     422: "A model can answer none of the inputs, or they are too many.",
     503: "Too busy; the header Retry-After says when to try again.",
@@ -37,7 +37,7 @@ def openapi_document(models: Collection[ServedModel], limits: Limits) -> Schema:
                 "post": {
                     "operationId": "opinions",
                     "description": "Ask models for their opinions of one or many inputs: "
-                    "pictures as files, or arrays of numbers.",
+                    "files (pictures, .npz, .npy, .csv), or arrays of numbers.",
                     "requestBody": _request_body(models, limits),
                     "responses": _responses("Opinions", "What each model that was asked says.", *_ERRORS),
                 }

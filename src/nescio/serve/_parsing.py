@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nescio.data._values import Picture
+from nescio.data import Input, Place, open_sources
 from nescio.data.preprocess import LARGEST_NUMBER
+from nescio.data.sources.opening import is_single_picture
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
 from nescio.serve.limits import Limits
@@ -40,15 +42,54 @@ class ArrayInputs:
 
 
 @dataclass(frozen=True, eq=False)
-class PictureInputs:
-    """Inputs as picture files.
+class SentFiles:
+    """Files as they came, not opened yet. model_names: of the models that are asked, None for all."""
 
-    names: of the files, as the client gave them. model_names: of the models that are asked, None for all.
-    """
-
-    pictures: tuple[Picture, ...]
-    names: tuple[str, ...]
+    places: tuple[Place, ...]
     model_names: tuple[str, ...] | None
+
+    @property
+    def are_pictures(self) -> bool:
+        """Whether each is one picture: then there is nothing to read before they are decoded."""
+        return all(is_single_picture(place) for place in self.places)
+
+    def open(self, limits: Limits) -> FileInputs:
+        """What is in the files, read by the same sources as on the command line."""
+        for place in self.places:
+            _require_room(place, limits)
+        source = open_sources(self.places)
+        _require_count(len(source), limits)
+        return FileInputs(tuple(source.read(range(len(source)))), self.model_names)
+
+
+@dataclass(frozen=True, eq=False)
+class FileInputs:
+    """Inputs that were read from files. model_names: of the models that are asked, None for all."""
+
+    inputs: tuple[Input, ...]
+    model_names: tuple[str, ...] | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.inputs)
+
+
+def _require_room(place: Place, limits: Limits) -> None:
+    """Refuse a file that takes far more memory once it is read than it does in the body."""
+    content = place.read_bytes()
+    if place.suffix == ".npz":
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                unpacked = sum(member.file_size for member in archive.infolist())
+        except zipfile.BadZipFile:
+            return  # it gets an error of its own
+        most = 8 * limits.max_values  # bytes of so many numbers
+        if unpacked > most:
+            raise RequestError(413, f"{place.short_name} is too large unpacked; at most {most:,} bytes")
+    elif place.suffix in (".csv", ".tsv"):
+        num_cells = sum(content.count(separator) for separator in (b"\n", b"\r", b",", b";", b"\t"))
+        if num_cells > MAX_LISTS:
+            raise RequestError(413, f"{place.short_name} has too many cells; at most {MAX_LISTS:,}")
 
 
 def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
@@ -130,8 +171,8 @@ class _InMemoryParser(MultiPartParser):
     spool_max_size = 2**62  # never to the disk: a body within its limit stays in memory
 
 
-async def parse_form(content_type: str, body: bytes, limits: Limits) -> PictureInputs:
-    """multipart/form-data: `files`, one or many pictures, and `models`, which may be repeated."""
+async def parse_form(content_type: str, body: bytes, limits: Limits) -> SentFiles:
+    """multipart/form-data: `files`, one or many, and `models`, which may be repeated."""
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         yield body
@@ -151,30 +192,26 @@ async def parse_form(content_type: str, body: bytes, limits: Limits) -> PictureI
     except (LookupError, ValueError) as error:  # a charset that is none, or none for text
         raise RequestError(400, "the form can't be read: say charset=utf-8, or nothing") from error
     try:
-        return _picture_inputs(form, limits)
+        return _sent_files(form, limits)
     finally:
         await form.close()
 
 
-def _picture_inputs(form: FormData, limits: Limits) -> PictureInputs:
+def _sent_files(form: FormData, limits: Limits) -> SentFiles:
     if set(form) - {"files", "models"}:
         raise RequestError(422, "the form has the fields files and models, no others")
-    pictures = []
-    names = []
+    places = []
     for upload in form.getlist("files"):
         if not isinstance(upload, UploadFile):
-            raise RequestError(422, "files must be picture files, with a file name")
-        name = upload.filename or "a picture"
-        # Messages name a file without its folders, as those of `nescio predict` do.
-        pictures.append(Picture(upload.file.read(), PurePosixPath(name).name))
-        names.append(name)
+            raise RequestError(422, "files must be files, with a file name")
+        places.append(Place(upload.filename or "a picture", upload.file.read()))
     model_names = []
     for model_name in form.getlist("models"):
         if not isinstance(model_name, str):
             raise RequestError(422, "models must be names")
         model_names.append(model_name)
-    _require_count(len(pictures), limits)
-    return PictureInputs(tuple(pictures), tuple(names), tuple(model_names) or None)
+    _require_count(len(places), limits)
+    return SentFiles(tuple(places), tuple(model_names) or None)
 
 
 def _require_count(count: int, limits: Limits) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from nescio.data._values import Value
-from nescio.data.preprocess import Preprocess
+from nescio.data import Input, Picture, Preprocess
 from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
-from nescio.serve._parsing import ArrayInputs, PictureInputs
+from nescio.serve._parsing import ArrayInputs, FileInputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +23,15 @@ class Prepared:
     errors: dict[int, DataError]
 
 
-def prepare(inputs: ArrayInputs | PictureInputs, preprocess: Preprocess) -> Prepared:
+def prepare(inputs: ArrayInputs | FileInputs, preprocess: Preprocess) -> Prepared:
     """One input that does not fit costs the others nothing."""
-    if isinstance(inputs, PictureInputs):
-        return _prepare_each(list(inputs.pictures), preprocess)
+    if isinstance(inputs, FileInputs):
+        return _prepare_each(inputs.inputs, preprocess)
     values = _as_they_are(inputs.values, preprocess)
     if values is not None:
         return Prepared(values, {})
-    return _prepare_each(list(torch.from_numpy(inputs.values)), preprocess)
+    rows = torch.from_numpy(inputs.values)
+    return _prepare_each([Input("", row) for row in rows], preprocess)
 
 
 def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
@@ -47,24 +48,28 @@ def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
     return None
 
 
-def _prepare_each(inputs: list[Value], preprocess: Preprocess) -> Prepared:
+def _prepare_each(inputs: Sequence[Input], preprocess: Preprocess) -> Prepared:
     prepared = []
     errors = {}
-    for position, value in enumerate(inputs):
+    for position, one in enumerate(inputs):
         try:
-            prepared.append(preprocess.prepare(value).numpy())
+            if one.value is None:
+                raise DataError(one.error)
+            prepared.append(preprocess.prepare(one.value).numpy())
         except DataError as error:
             errors[position] = error
     values = np.stack(prepared) if prepared else None
     return Prepared(values, errors)
 
 
-def require_pixels(inputs: PictureInputs, max_pixels: int) -> None:
+def require_pixels(inputs: FileInputs, max_pixels: int) -> None:
     """Few enough pixels in all, by what the headers of the files say: none is decoded for it."""
     total = 0
-    for picture in inputs.pictures:
+    for one in inputs.inputs:
+        if not isinstance(one.value, Picture):
+            continue
         try:
-            height, width = picture.header().size
+            height, width = one.value.header().size
         except DataError:
             continue  # it is not decoded either: it gets an error of its own
         total += height * width

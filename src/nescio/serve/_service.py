@@ -23,7 +23,7 @@ from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
-from nescio.serve._parsing import ArrayInputs, PictureInputs, parse_form, parse_json
+from nescio.serve._parsing import ArrayInputs, FileInputs, parse_form, parse_json
 from nescio.serve._preparing import Prepared, prepare, require_pixels
 from nescio.serve.limits import Limits
 
@@ -94,14 +94,17 @@ class Service:
         self._decoder.shutdown()
         self._decoder = _new_decoder()
 
-    async def _parse(self, content_type: str, body: bytes, deadline: float) -> ArrayInputs | PictureInputs:
+    async def _parse(self, content_type: str, body: bytes, deadline: float) -> ArrayInputs | FileInputs:
         media_type = content_type.partition(";")[0].strip().lower()
         if media_type not in ("application/json", "multipart/form-data"):
             raise RequestError(415, "send application/json or multipart/form-data")
         if not body:
             raise RequestError(400, "the body is empty")
         if media_type == "multipart/form-data":
-            return await parse_form(content_type, body, self._limits)
+            files = await parse_form(content_type, body, self._limits)
+            if files.are_pictures:
+                return files.open(self._limits)
+            return await self._decode(lambda: files.open(self._limits), deadline)
         if len(body) <= _SMALL_BODY:
             return parse_json(body, self._limits)
         return await self._decode(lambda: parse_json(body, self._limits), deadline)
@@ -134,7 +137,7 @@ class Service:
 
     async def _prepare(
         self,
-        inputs: ArrayInputs | PictureInputs,
+        inputs: ArrayInputs | FileInputs,
         models: Sequence[ServedModel],
         body_size: int,
         deadline: float,
@@ -144,7 +147,7 @@ class Service:
         by_model = {}
         for model in models:
             preprocess = model.model.preprocess
-            kind = (preprocess.input_shape, preprocess.pixel_range)
+            kind = (preprocess.input_shape, preprocess.pixel_range, preprocess.columns)
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model.name] = by_kind[kind]
@@ -153,7 +156,7 @@ class Service:
 
     async def _prepare_for(
         self,
-        inputs: ArrayInputs | PictureInputs,
+        inputs: ArrayInputs | FileInputs,
         preprocess: Preprocess,
         body_size: int,
         deadline: float,
@@ -162,7 +165,7 @@ class Service:
             return prepare(inputs, preprocess)
 
         def decode() -> Prepared:
-            if isinstance(inputs, PictureInputs):
+            if isinstance(inputs, FileInputs):
                 require_pixels(inputs, self._limits.max_pixels)
             return prepare(inputs, preprocess)
 

@@ -123,6 +123,13 @@ def _kind_of(place: Place) -> type[Source]:
     )
 
 
+def is_single_picture(place: Place) -> bool:
+    """Whether a file will be taken as one picture, by its name alone: nothing has to be read to open it."""
+    from nescio.data.sources.pictures import PictureFile
+
+    return place.is_file() and _kind_of(place) is PictureFile
+
+
 class SeveralSources(Source):
     """Several sources, one after the other."""
 
