@@ -15,7 +15,7 @@ from nescio.encoders._settings import require_dropout, whole_numbers
 from nescio.encoders.base import TORCH_LAYERS, Ability, EncoderSpec, InputKind, Layers, SequentialEncoder
 from nescio.errors import InputError
 
-KERNEL_SIZE = 5
+_KERNEL_SIZE = 5
 # By the padding, the least height and width that leave one place after both poolings.
 _LEAST_SIDE = {"valid": 16, "same": 4}
 _INITIALISATIONS = ("torch", "glorot", "notebook")
@@ -101,7 +101,7 @@ class LeNetSpec(EncoderSpec):
         return self._after_convolutions(self.height), self._after_convolutions(self.width)
 
     def _after_convolutions(self, side: int) -> int:
-        lost = KERNEL_SIZE - 1 if self.padding == "valid" else 0
+        lost = _KERNEL_SIZE - 1 if self.padding == "valid" else 0
         after_first = (side - lost) // 2
         return (after_first - lost) // 2
 
@@ -118,14 +118,14 @@ class LeNetSpec(EncoderSpec):
             layers: What to build it from.
         """
         first, second = self.filters
-        border = 0 if self.padding == "valid" else KERNEL_SIZE // 2
+        border = 0 if self.padding == "valid" else _KERNEL_SIZE // 2
         height, width = self.feature_size
         # Pooling before the rectifier gives the same as after it, with a quarter of the work.
         network = SequentialEncoder(
-            layers.convolution(self.in_channels, first, KERNEL_SIZE, padding=border),
+            layers.convolution(self.in_channels, first, _KERNEL_SIZE, padding=border),
             nn.MaxPool2d(2),
             nn.ReLU(inplace=True),
-            layers.convolution(first, second, KERNEL_SIZE, padding=border),
+            layers.convolution(first, second, _KERNEL_SIZE, padding=border),
             nn.MaxPool2d(2),
             nn.ReLU(inplace=True),
             nn.Flatten(),

@@ -82,7 +82,7 @@ def _head_name(network: nn.Module, head: str | None, sample: Tensor | None) -> s
     if not names:
         raise InputError("network must hold an nn.Linear that gives the logits, got none inside it")
     if sample is not None:
-        return _giver(network, head, sample)
+        return _find_head(network, head, sample)
     if head is not None:
         return head
     # Without a run nothing but the order of a Sequential, or there being one only, tells which is last.
@@ -102,7 +102,7 @@ def _last_in_order(network: nn.Module) -> str:
     return ".".join(path)
 
 
-def _giver(network: nn.Module, head: str | None, sample: Tensor) -> str:
+def _find_head(network: nn.Module, head: str | None, sample: Tensor) -> str:
     """The nn.Linear, the one named or the last to run, whose output is the network's output."""
     logits, given = _run(network, sample)
     if not isinstance(logits, Tensor):

@@ -120,19 +120,18 @@ class Convolution:
         """The outputs (N, O, H', W') of weights (N, O, I, size, size), channels last in memory."""
         patches = functional.unfold(inputs, self.size, padding=self.padding, stride=self.stride)
         outputs = torch.bmm(patches.transpose(1, 2), weights.flatten(2).transpose(1, 2))  # (N, H' W', O)
-        height, width = self._places(inputs)
+        height = self._places(inputs.shape[2])
+        width = self._places(inputs.shape[3])
         return outputs.add_(biases[:, None]).view(len(inputs), height, width, -1).permute(0, 3, 1, 2)
 
     def shares(self, inputs: Tensor, weight: Tensor) -> bool:
         """Whether a filter has fewer weights than places."""
-        height, width = self._places(inputs)
-        return weight[0].numel() < height * width
+        places = self._places(inputs.shape[2]) * self._places(inputs.shape[3])
+        return weight[0].numel() < places
 
-    def _places(self, inputs: Tensor) -> tuple[int, int]:
-        height, width = (
-            (side + 2 * self.padding - self.size) // self.stride + 1 for side in inputs.shape[2:]
-        )
-        return height, width
+    def _places(self, side: int) -> int:
+        """At how many places along a side of the image a filter is applied."""
+        return (side + 2 * self.padding - self.size) // self.stride + 1
 
 
 class GaussianLayer(nn.Module):
@@ -205,11 +204,13 @@ def gaussian_convolution(
 
 def noise_like(outputs: Tensor) -> Tensor:
     """Standard normal, of the same shape, type and memory format."""
-    images = outputs.ndim == 4 and outputs.is_contiguous(memory_format=torch.channels_last)
-    shape = outputs.permute(0, 2, 3, 1).shape if images else outputs.shape
     # Drawing is several times faster into memory in its plain order, and in float32.
-    noise = torch.empty(shape, dtype=as_computed(outputs[:0]).dtype, device=outputs.device).normal_()
-    return (noise.permute(0, 3, 1, 2) if images else noise).to(outputs.dtype)
+    dtype = as_computed(outputs[:0]).dtype
+    if outputs.ndim == 4 and outputs.is_contiguous(memory_format=torch.channels_last):
+        count, channels, height, width = outputs.shape
+        plain = torch.empty((count, height, width, channels), dtype=dtype, device=outputs.device)
+        return plain.normal_().permute(0, 3, 1, 2).to(outputs.dtype)
+    return torch.empty(outputs.shape, dtype=dtype, device=outputs.device).normal_().to(outputs.dtype)
 
 
 def drawn_normal(mean: Tensor, log_sigma: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -236,16 +237,16 @@ def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:
 @contextmanager
 def drawn_weights(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
     """Inside, the module computes with weights drawn once, at the cost of a plain network."""
-    token = _drawn.set({layer: _in_order(layer, *layer.draw(generator)) for layer in bayesian_layers(module)})
+    drawn: dict[nn.Module, tuple[Tensor, Tensor]] = {}
+    for layer in bayesian_layers(module):
+        weight, bias = layer.draw(generator)
+        # A filter of one channel can be read in two orders, and the wrong one makes all that follows slow.
+        drawn[layer] = (torch.empty_like(layer.weight).copy_(weight), bias)
+    token = _drawn.set(drawn)
     try:
         yield
     finally:
         _drawn.reset(token)
-
-
-def _in_order(layer: GaussianLayer, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    # A filter of one channel can be read in two orders, and the wrong one makes all that follows slow.
-    return torch.empty_like(layer.weight).copy_(weight), bias
 
 
 def divergence(module: nn.Module, prior: Divergence) -> Tensor:

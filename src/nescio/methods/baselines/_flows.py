@@ -35,7 +35,8 @@ class FlowStep(nn.Module):
 
     def __init__(self, size: int, hidden: int, keeps_first: bool) -> None:
         super().__init__()
-        self.border, self.keeps_first = size // 2, keeps_first
+        self.border = size // 2
+        self.keeps_first = keeps_first
         kept = self.border if keeps_first else size - self.border
         self.hidden = Affine(kept, hidden, 1 / math.sqrt(max(kept, 1)), 0.0)
         self.shift = Affine(hidden, size - kept, 0.01, 1.0)
@@ -43,12 +44,19 @@ class FlowStep(nn.Module):
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """z' (M, D), and how far the gates stand open before the sigmoid (M, about D / 2)."""
-        first, second = z[:, : self.border], z[:, self.border :]
-        kept, other = (first, second) if self.keeps_first else (second, first)
+        first = z[:, : self.border]
+        second = z[:, self.border :]
+        if self.keeps_first:
+            moved, opening = self._move(second, first)
+            return torch.cat((first, moved), 1), opening
+        moved, opening = self._move(first, second)
+        return torch.cat((moved, second), 1), opening
+
+    def _move(self, other: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
+        """What becomes of the other half as the kept one decides, and the gates before the sigmoid."""
         hidden = torch.tanh(self.hidden(kept))
         opening = self.gate(hidden)
-        moved = torch.lerp(self.shift(hidden), other, torch.sigmoid(opening))
-        return torch.cat((kept, moved) if self.keeps_first else (moved, kept), 1), opening
+        return torch.lerp(self.shift(hidden), other, torch.sigmoid(opening)), opening
 
 
 class Affine(nn.Module):
@@ -160,8 +168,8 @@ class FlowLayer(GaussianLayer):
         if self.z_axis == 1:
             return self.operation(inputs * z, self.weight, self.bias)
         plain = self.operation(inputs, self.weight, None)
-        z, bias = z.to(plain.dtype), self.bias.to(plain.dtype)
-        return torch.addcmul(bias[:, None, None], plain, z[:, :, None, None])
+        bias = self.bias.to(plain.dtype)[:, None, None]
+        return torch.addcmul(bias, plain, z.to(plain.dtype)[:, :, None, None])
 
     def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
         """Weights and biases from the posterior, count of each, with a z for each of them."""
@@ -209,7 +217,8 @@ class FlowLayer(GaussianLayer):
         reader = self.multiplier.reader
         weight = self.weight.movedim(self.z_axis, 0).flatten(1)  # (D, others)
         variance = (2 * self.weight_log_sigma).exp().movedim(self.z_axis, 0).flatten(1)
-        mean, spread = (reader * z[0]) @ weight, reader.square() @ variance
+        mean = (reader * z[0]) @ weight
+        spread = reader.square() @ variance
         return torch.tanh(perturbed(mean, spread, torch.randn_like(mean))).mean()
 
 
@@ -236,7 +245,8 @@ def flow_convolution(
     auxiliary_hidden: int | None = None,
 ) -> FlowLayer:
     """A convolution with a z for each filter."""
-    shape, operation = (outputs, inputs, size, size), Convolution(size, stride, padding)
+    shape = (outputs, inputs, size, size)
+    operation = Convolution(size, stride, padding)
     return FlowLayer(
         shape, operation, sigma, z_axis=0, hidden=hidden, length=length, auxiliary_hidden=auxiliary_hidden
     )

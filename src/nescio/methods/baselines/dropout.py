@@ -17,7 +17,7 @@ from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
 from nescio.methods.base import Batch, Method
 from nescio.opinions.categorical import Categorical
 
-USUAL_SHARE = 0.5
+_USUAL_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Dropout(Method):
         """With dropout."""
         # An encoder that can't have dropout is left alone here and refused, with the reason, by `build`.
         if Ability.DROPOUT in encoder.abilities and not getattr(encoder, "dropout", 0.0):
-            return encoder.with_dropout(USUAL_SHARE)
+            return encoder.with_dropout(_USUAL_SHARE)
         return encoder
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
@@ -108,7 +108,8 @@ def _dropout_from(module: nn.Module, generator: torch.Generator) -> Iterator[Non
     layers = _dropouts(module)
     device = next(module.parameters()).device
     seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
-    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+    forked = [] if device.type == "cpu" else [device]
+    with torch.random.fork_rng(forked, device_type=device.type):
         torch.manual_seed(seed)
         for layer in layers:
             layer.train()
