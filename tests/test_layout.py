@@ -15,8 +15,6 @@ TESTS = ROOT / "tests"
 WITHOUT_A_TEST = {
     "cli/data.py": "cli/test_app.py",
     "data/_values.py": "data/test_preprocess.py",
-    "functional/_kernels/coefficients.py": "functional/_kernels/test_divergence.py",
-    "functional/annealing.py": "test_losses.py",
 }
 # Tests that cut across the modules of their folder.
 ACROSS_MODULES = {
@@ -26,6 +24,7 @@ ACROSS_MODULES = {
     "inference/test_awkward_inputs.py",
     "methods/test_contract.py",
     "metrics/test_metrics.py",
+    "serve/test_awkward_inputs.py",
     "serve/test_page.py",
 }
 

@@ -111,17 +111,17 @@ def test_a_full_queue_refuses_and_says_when_to_come_again():
     assert after == {"b": [10]}
 
 
-def test_those_who_watch_are_told_how_many_wait():
+def test_every_change_of_the_queue_is_counted():
     async def scenario():
-        compute, told = Recorder(), []
-        queue = batcher(compute, on_change=told.append)
+        compute, counts = Recorder(), []
+        queue = batcher(compute, on_change=counts.append)
         first = await held(queue, compute)
         others = [asyncio.create_task(queue.submit({"a": rows(1, 2)}, soon())) for _ in range(2)]
         await asyncio.sleep(0)
         compute.free.set()
         await asyncio.gather(first, *others)
         await queue.close()
-        return told
+        return counts
 
     assert asyncio.run(scenario()) == [1, 0, 2, 4, 0]
 

@@ -423,17 +423,17 @@ def test_models_of_other_shapes_are_shown_or_named(visit, serving, expect, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("kept", "gone", "told"),
+    ("kept", "gone", "remark"),
     [("softmax", "#opinion", "No evidential model"), ("edl", "#softmax", "No softmax model")],
 )
-def test_one_model_alone_is_shown_and_the_other_said_to_be_missing(page, expect, kept, gone, told):
+def test_one_model_alone_is_shown_and_the_other_said_to_be_missing(page, expect, kept, gone, remark):
     def without(route):
         models = [model for model in route.fetch().json()["models"] if model["name"] == kept]
         route.fulfill(json={"models": models})
 
     page.route("**/v1/models", without)
     page.reload()
-    expect(page.locator("#remark")).to_contain_text(told)
+    expect(page.locator("#remark")).to_contain_text(remark)
     expect(page.locator(gone)).to_be_hidden()
     expect(page.locator("#softmax" if kept == "softmax" else "#opinion")).to_have_text("It is a 1")
     page.get_by_role("button", name="Sample digit 6").click()
@@ -511,8 +511,8 @@ def test_an_empty_pad_is_an_empty_picture(module):
 
 def test_the_density_is_the_one_of_the_opinion(module):
     opinion = Opinion(torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64))
-    told = {"belief": opinion.belief.tolist(), "uncertainty": float(opinion.uncertainty)}
-    alpha = module("dirichlet.js", "return m.alphaOf(v[0]);", told)
+    answer = {"belief": opinion.belief.tolist(), "uncertainty": float(opinion.uncertainty)}
+    alpha = module("dirichlet.js", "return m.alphaOf(v[0]);", answer)
     assert alpha == pytest.approx(opinion.alpha.tolist())
     three = module("dirichlet.js", "return m.strongest(v[0], 3);", alpha)
     assert three == [3, 1, 4]
