@@ -27,7 +27,7 @@ def test_images_of_other_numbers_get_the_same_range():
     assert Preprocess.fit(torch.zeros(2, 1, 4, 4)).scale == (1.0,)
 
 
-def test_the_span_is_that_of_the_standardised_inputs():
+def test_the_range_is_that_of_the_scaled_inputs():
     rows = torch.tensor([[1.0, -2.0], [4.0, 6.0], [2.0, 0.0]])
     fitted = Preprocess.fit(rows)
     out = fitted(rows)

@@ -80,7 +80,9 @@ def train(
     known, test = open_pair(data, data_dir, size, seed, label)
     spec = network_of(network, known, chosen)
     # What decides when to stop must not be what the result is measured on.
-    known, watched = (known, test) if patience is None else split(known, WATCHED, seed)
+    watched = test
+    if patience is not None:
+        known, watched = split(known, WATCHED, seed)
     with logs_kept_quiet(logging.INFO), epochs_shown(epochs, method, members=chosen.trainings) as report:
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)

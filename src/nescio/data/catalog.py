@@ -48,7 +48,10 @@ class Entry:
     @property
     def files(self) -> tuple[File, ...]:
         """All files, each once."""
-        return tuple(dict.fromkeys(file for part in self.splits.values() for file in part))
+        found: dict[File, None] = {}
+        for part in self.splits.values():
+            found.update(dict.fromkeys(part))
+        return tuple(found)
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -197,7 +200,7 @@ CIFAR10 = Entry(
     subfolders=("cifar10", "cifar-10-batches-bin"),
 )
 
-# One part, given for either split: it is there to be a stranger to a network trained on digits.
+# One part, given for either split: it is there to be out of the distribution of digits.
 _NOTMNIST_FILES = (
     File(
         "notMNIST_small-images-idx3-ubyte",

@@ -94,10 +94,11 @@ class Preprocess:
         """
         shape = tuple(inputs.shape[1:])
         if inputs.ndim == 4:
-            is_bytes = inputs.dtype == torch.uint8
-            greatest = 255.0 if is_bytes else float(inputs.abs().max()) or 1.0
             zeros = (0.0,) * shape[0]
-            return cls(shape, zeros, (greatest,) * shape[0], pixel_range=BYTES if is_bytes else None)
+            if inputs.dtype == torch.uint8:
+                return cls(shape, zeros, (BYTES[1],) * shape[0], pixel_range=BYTES)
+            greatest = float(inputs.abs().max()) or 1.0
+            return cls(shape, zeros, (greatest,) * shape[0])
         share = torch.ones(len(inputs)) if weights is None else weights
         share = share.double() / share.sum()
         mean = _mean_of(inputs, share, torch.zeros(inputs.shape[1], dtype=torch.float64), power=1)
@@ -169,8 +170,9 @@ class Preprocess:
         if values.ndim == 2 and len(shape) == 3 and shape[0] == 1:
             values = values.unsqueeze(0)  # (H, W) -> (1, H, W)
         if values.ndim == len(shape) == 3 and tuple(values.shape) != shape:
-            last = values.permute(2, 0, 1)  # (H, W, C) -> (C, H, W)
-            values = last if tuple(last.shape) == shape else values
+            channels_first = values.permute(2, 0, 1)  # (H, W, C) -> (C, H, W)
+            if tuple(channels_first.shape) == shape:
+                values = channels_first
         if tuple(values.shape) != shape:
             raise DataError(f"must be {_sizes(shape)} numbers, got {_sizes(given)}")
         return values
@@ -204,14 +206,17 @@ def input_range_of(inputs: Tensor) -> Tensor:
     """From the least to the greatest value in each channel of (N, C, ...), (C,), in floating point."""
     axes = [axis for axis in range(inputs.ndim) if axis != 1]
     least, greatest = inputs.amin(axes), inputs.amax(axes)
-    return greatest - least if inputs.is_floating_point() else greatest.float() - least.float()
+    if inputs.is_floating_point():
+        return greatest - least
+    return greatest.float() - least.float()
 
 
 def _mean_of(inputs: Tensor, share: Tensor, center: Tensor, power: int) -> Tensor:
     """Weighted mean of (x - center)^power for each channel (C,), a part of the samples at a time."""
     total = torch.zeros_like(center)
     for part, weight in zip(torch.split(inputs, 4096), torch.split(share, 4096), strict=True):
-        values = (part.flatten(2) if part.ndim > 2 else part.unsqueeze(2)).double()  # (n, C, pixels)
+        pixels = part.flatten(2) if part.ndim > 2 else part.unsqueeze(2)
+        values = pixels.double()  # (n, C, pixels)
         total += torch.einsum("ncp,n->c", (values - center.view(1, -1, 1)) ** power, weight) / values.shape[2]
     return total
 

@@ -39,13 +39,15 @@ class ModelParts(NamedTuple):
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
+    network = None if model.network is None else spec_to_dict(model.network)
+    rule = None if model.rule is None else model.rule.to_dict()
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
-        "network": None if model.network is None else spec_to_dict(model.network),
+        "network": network,
         "classes": list(model.classes),
         "preprocess": model.preprocess.to_dict(),
-        "rule": None if model.rule is None else model.rule.to_dict(),
+        "rule": rule,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
@@ -136,7 +138,9 @@ def _method(settings: Mapping[str, Any], given: Method | type[Method] | None) ->
         raise InputError(f"it was trained with the method {name}, got {given.name}")
     if not isinstance(given, type):
         return given
-    return given(**{key: value for key, value in settings.items() if key != "name"})
+    fields = dict(settings)
+    del fields["name"]
+    return given(**fields)
 
 
 def _preprocess(header: Mapping[str, Any]) -> Preprocess:

@@ -98,7 +98,8 @@ def predict_to_file(
     done = total - sum(_size(chunk, total) for chunk in missing)
     if report:
         report(done, total)
-    for chunk in _on_ray(plan, missing) if on == "ray" else _here(plan, missing):
+    finished = _on_ray(plan, missing) if on == "ray" else _here(plan, missing)
+    for chunk in finished:
         done += _size(chunk, total)
         if report:
             report(done, total)

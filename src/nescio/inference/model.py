@@ -25,7 +25,6 @@ from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
 
 HALF = 0.5
-UNKNOWN = "I do not know"  # what is said where a model does not stand by its answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,21 +112,26 @@ class TrainedModel:
             expected = tuple(data.inputs.shape[1:])
             found = tuple(held_out.inputs.shape[1:])
             raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
+        network_text: Any = repr(model.module)
+        if model.network is not None:
+            network_text = spec_to_dict(model.network)
         description = {
             "method": method_to_dict(method),
-            "network": repr(model.module) if model.network is None else spec_to_dict(model.network),
+            "network": network_text,
             "settings": settings.to_dict(),
             "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
             "sha256": {"train": _digest_of(data), "held_out": held_out and _digest_of(held_out)},
         }
+        watched = None if held_out is None else _samples_of(held_out, data.classes)
+        run = None if run_dir is None else Run(run_dir, description)
         history = fit(
             method,
             model.module,
             model.preprocess,
             _samples_of(data, data.classes),
             settings,
-            held_out=None if held_out is None else _samples_of(held_out, data.classes),
-            run=None if run_dir is None else Run(run_dir, description),
+            held_out=watched,
+            run=run,
             report=report,
         )
         training = {**description, "last": history[-1], "history": history}

@@ -154,23 +154,28 @@ def _prediction(model: TrainedModel, inputs: Tensor) -> Prediction | None:
     except NescioError:
         # The inputs are finite and of the right shape: what is not is what the network makes of them.
         return None
-    return prediction if bool(prediction.probabilities.isfinite().all()) else None
+    if not bool(prediction.probabilities.isfinite().all()):
+        return None
+    return prediction
 
 
 def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
     accepted = model.accepts(prediction).tolist()
     probability = prediction.max_probability().tolist()
     probabilities = prediction.probabilities.tolist()
-    belief = prediction.belief.tolist() if isinstance(prediction, Opinion) else [None] * len(accepted)
+    belief = [None] * len(accepted)
+    if isinstance(prediction, Opinion):
+        belief = prediction.belief.tolist()
     uncertainty = prediction.uncertainty.tolist()
     entropy = prediction.entropy(normalized=True).tolist()
     answers = []
     for place, label in enumerate(prediction.labels.tolist()):
         best = model.classes[label]
+        known = best if accepted[place] else None
         answers.append(
             {
-                "answer": best if accepted[place] else NO_ANSWER,
-                "label": best if accepted[place] else None,
+                "answer": known or NO_ANSWER,
+                "label": known,
                 "best": best,
                 "accepted": accepted[place],
                 "probability": probability[place],
@@ -211,6 +216,8 @@ def to_csv(records: Iterable[Mapping[str, Any]], header: bool = True) -> str:
     for number, record in enumerate(records):
         if header and number == 0:
             writer.writerow(record)
-        cells = [json.dumps(cell) if isinstance(cell, list) else cell for cell in record.values()]
+        cells = []
+        for value in record.values():
+            cells.append(json.dumps(value) if isinstance(value, list) else value)
         writer.writerow(cells)
     return text.getvalue()

@@ -114,8 +114,11 @@ class TableFile(Source):
             width = len(self._lines[0].cells) - 1
             if width == 0:
                 raise DataError(f"{self._place.short_name} needs a column of numbers beside the labels")
-            unique = names if names is not None and len(set(names)) == len(names) else None
-            preprocess = Preprocess((width,), (0.0,) * width, (1.0,) * width, unique)
+            # Columns of the same name can't be told apart by it.
+            columns = names
+            if names is not None and len(set(names)) < len(names):
+                columns = None
+            preprocess = Preprocess((width,), (0.0,) * width, (1.0,) * width, columns)
         rows = []
         for line in self._lines:
             row = Row(_without(line.cells, column), names, self._place_of(line))
