@@ -22,12 +22,12 @@ from typing import Any
 from nescio.studies.claims import MARKS
 from nescio.studies.estimates import text_of
 from nescio.studies.results import find
-from nescio.studies.sensoy2018 import dead_classes
+from nescio.studies.sensoy2018 import _dead_classes as dead_classes
+from nescio.studies.sensoy2018._claims import check_all
+from nescio.studies.sensoy2018._table1 import PUBLISHED
 from nescio.studies.sensoy2018.arms import ARMS, COMPARED
-from nescio.studies.sensoy2018.claims import check_all
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
 from nescio.studies.sensoy2018.results import PaperResults
-from nescio.studies.sensoy2018.table1 import PUBLISHED
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "docs/methods.md", "docs/limits.md")

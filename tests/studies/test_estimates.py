@@ -21,6 +21,11 @@ def test_three_seeds_have_student_s_interval_within_what_a_share_can_be():
     assert found.interval.low == mean_interval([0.9, 1.0, 1.0]).low
 
 
+def test_a_share_that_is_the_same_in_every_seed_is_not_known_exactly():
+    found = estimate([0.0, 0.0, 0.0], is_share=True, images=200)
+    assert found == Estimate(0.0, wilson_interval(0.0, 200))
+
+
 def test_what_is_no_share_has_no_interval_of_one_seed():
     assert estimate([0.9]) == Estimate(0.9)
     assert estimate([0.9], is_share=True) == Estimate(0.9)

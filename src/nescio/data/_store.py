@@ -9,11 +9,12 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pooch
-from filelock import FileLock, Timeout
 
+from nescio._locks import one_at_a_time
 from nescio.data._downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
 from nescio.data._progress import Report, reporting, say
 from nescio.data.catalog import Entry, File
@@ -124,21 +125,10 @@ def _explaining(entry: Entry, home: Path) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
+def _locked(name: str) -> AbstractContextManager[None]:
     """One process at a time; who has to wait is told so."""
-    folder = cache_dir() / ".locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"another process is fetching {name}; waiting")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+    path = cache_dir() / ".locks" / f"{name}.lock"
+    return one_at_a_time(path, lambda: say(f"another process is fetching {name}; waiting"))
 
 
 def _fill(home: Path, entry: Entry, origins: list[Origin]) -> None:

@@ -18,7 +18,7 @@ class Estimate:
 
     Args:
         mean: Over the seeds.
-        interval: Student's over three seeds or more; else Wilson's over the images, for a share.
+        interval: Student's over three seeds or more that differ; else Wilson's over the images, for a share.
     """
 
     mean: float
@@ -53,7 +53,8 @@ def estimate(values: Sequence[float], is_share: bool = False, images: int | None
     if not values:
         return None
     mean = statistics.fmean(values)
-    if len(values) >= ENOUGH_SEEDS:
+    has_spread = len(set(values)) > 1 or not is_share  # a share of 0 in every seed is not known exactly
+    if len(values) >= ENOUGH_SEEDS and has_spread:
         low, high = mean_interval(values)
         if is_share:
             low = max(0.0, low)

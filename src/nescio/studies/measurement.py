@@ -76,4 +76,9 @@ class TrainingCurve(Measurement):
     def run(self, model: TrainedModel, sources: Sequence[TrainedModel] = ()) -> Numbers:
         """A list for each metric; of an ensemble, the epochs of one member after those of another."""
         rows = model.training["history"]
-        return {name: [row[name] for row in rows] for name in rows[0] if name != "seconds"}
+        lists: dict[str, list[float]] = {}
+        for row in rows:
+            for name, value in row.items():
+                if name != "seconds":
+                    lists.setdefault(name, []).append(value)
+        return lists

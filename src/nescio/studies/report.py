@@ -70,7 +70,12 @@ class Report:
     @property
     def anchors(self) -> list[str]:
         """The names of all tables and figures."""
-        return [*(table.name for table in self.tables), *(figure.name for figure in self.figures)]
+        names = []
+        for table in self.tables:
+            names.append(table.name)
+        for figure in self.figures:
+            names.append(figure.name)
+        return names
 
     @property
     def tally(self) -> dict[str, int]:

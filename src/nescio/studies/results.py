@@ -88,14 +88,16 @@ def read_results(experiments: Sequence[Experiment], store: Store) -> list[Result
 
 
 def _result(experiment: Experiment, records: Mapping[str, Record]) -> Result:
+    numbers = {}
+    settings = {}
+    made = {}
+    for name, record in records.items():
+        numbers[name] = record.numbers
+        settings[name] = record.measurement
+        made[name] = record.made
+    training = experiment.plan.description()
     return Result(
-        experiment.comparison,
-        experiment.arm,
-        experiment.plan.seed,
-        numbers={name: record.numbers for name, record in records.items()},
-        settings={name: record.measurement for name, record in records.items()},
-        training=experiment.plan.description(),
-        made={name: record.made for name, record in records.items()},
+        experiment.comparison, experiment.arm, experiment.plan.seed, numbers, settings, training, made
     )
 
 

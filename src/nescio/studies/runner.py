@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from nescio._files import write_atomically
+from nescio._locks import one_at_a_time
 from nescio._ray import start_ray
 from nescio.data import load
 from nescio.errors import InputError, NescioWarning
@@ -143,9 +142,9 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
     """
     progress = progress or Progress()
     own_folder = run_folder(folder, plan)
-    own_folder.mkdir(parents=True, exist_ok=True)
     path = own_folder / "model.safetensors"
-    with _alone(own_folder / "lock", lambda: progress.say(f"{name}: another process is at it; waiting")):
+    waits = f"{name}: another process is at it; waiting"
+    with one_at_a_time(own_folder / "lock", lambda: progress.say(waits)):
         if path.exists():
             return TrainedModel.load(path)
         settings = plan.settings()
@@ -162,25 +161,14 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
                 run_dir=own_folder,
                 report=lambda metrics: progress.epoch(name, metrics),
             )
-        for message in dict.fromkeys(str(each.message) for each in caught):
-            progress.say(f"{name}: {message}")
+        told = set()
+        for warning in caught:
+            message = str(warning.message)
+            if message not in told:
+                progress.say(f"{name}: {message}")
+                told.add(message)
         model.save(path)
         return model
-
-
-@contextmanager
-def _alone(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """One process at a time. on_wait: called by those that have to wait."""
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        on_wait()
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progress | None = None) -> None:
@@ -195,7 +183,7 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progre
     ray = start_ray()
     progress = progress or Progress()
     threads = torch.get_num_threads()
-    most = max(node["Resources"].get("CPU", 1) for node in ray.nodes() if node["Alive"])
+    most = _most_processors(ray)
     task = ray.remote(num_cpus=min(threads, most), max_retries=RETRIES)(_remote)
     running: dict[Any, Experiment] = {}
     training: dict[str, Any] = {}  # by the digest of its plan, the task that makes a model
@@ -220,6 +208,15 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progre
             failures.append(error)
     if failures:
         raise failures[0]
+
+
+def _most_processors(ray: Any) -> float:
+    """Of the machine of a cluster that has most."""
+    most = 1.0
+    for node in ray.nodes():
+        if node["Alive"]:
+            most = max(most, node["Resources"].get("CPU", 1))
+    return most
 
 
 def sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:

@@ -1,6 +1,6 @@
 from tests.studies.sensoy2018.made import result, results_of
 
-from nescio.studies.sensoy2018 import dead_classes
+from nescio.studies.sensoy2018 import _dead_classes as dead_classes
 
 
 def trained(seed, dead, accuracy):
@@ -13,8 +13,8 @@ def trained(seed, dead, accuracy):
 def test_dead_classes():
     made = results_of([trained(0, [], 0.9), trained(1, [3, 7], 0.7), trained(2, [4], 0.8)])
     nothing, some = dead_classes.table(made).rows
-    assert nothing == ("as in the author's notebook", "-", "-", "-", "-", "-")
-    assert some[:4] == ("as usual in PyTorch", "3", "67 [21, 94]", "3")
+    assert nothing == ("EDL (as printed)", "-", "-", "-", "-", "-")
+    assert some[:4] == ("EDL (ReLU, usual start)", "3", "67 [21, 94]", "3")
     assert some[4].startswith("80.0 [55.2, 10")
     assert some[5].startswith("85.0 [")
     assert [row["dead"] for row in dead_classes.rows(made)] == ["", "3 7", "4"]

@@ -4,8 +4,8 @@ import pytest
 from tests.studies.sensoy2018.made import results_of
 from tests.studies.small import DIGITS
 
+from nescio.studies.sensoy2018._differences import ALWAYS, differences
 from nescio.studies.sensoy2018.arms import LOSSES
-from nescio.studies.sensoy2018.differences import ALWAYS, differences
 from nescio.studies.sensoy2018.overrides import Overrides
 from nescio.studies.sensoy2018.presets import PRESETS, Entry, study_of
 
@@ -37,7 +37,7 @@ def test_what_changes_follows_the_experiments(monkeypatch):
     monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, entries=entries),))
     assert "Deep Ensemble: on digits 7 networks of 9 epochs. The paper" in said("quick")
     assert "the same for all methods: on digits 5 or 20." in said("quick")
-    assert "to follow the trainings by: on digits none or 100." in said("quick")
+    assert "to follow the trainings by: on digits 0 or 100." in said("quick")
 
 
 def test_both_sets_of_the_paper_are_there():

@@ -2,7 +2,7 @@ import numpy as np
 from tests.studies.sensoy2018.lines import legend_names, lines
 from tests.studies.sensoy2018.made import EMPTY
 
-from nescio.studies.sensoy2018 import figure1
+from nescio.studies.sensoy2018 import _figure1 as figure1
 from nescio.studies.sensoy2018.results import PaperResults
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from tests.studies.sensoy2018.lines import has_band, lines
 from tests.studies.sensoy2018.made import EMPTY
 
-from nescio.studies.sensoy2018 import figure2
+from nescio.studies.sensoy2018 import _figure2 as figure2
 
 
 def test_nothing_is_drawn_of_nothing():

@@ -3,7 +3,7 @@ from tests.studies.sensoy2018.lines import has_band, lines
 from tests.studies.sensoy2018.made import EMPTY
 
 from nescio.studies.estimates import estimate, text_of
-from nescio.studies.sensoy2018 import figure3
+from nescio.studies.sensoy2018 import _figure3 as figure3
 
 
 def test_nothing_is_drawn_of_nothing():

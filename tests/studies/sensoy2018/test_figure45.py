@@ -6,8 +6,8 @@ from tests.studies.sensoy2018.lines import has_band, legend_names, lines
 from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
 from nescio.metrics import wilson_interval
-from nescio.studies.sensoy2018 import figure45
-from nescio.studies.sensoy2018.figure45 import estimate_over, mean_over
+from nescio.studies.sensoy2018 import _figure45 as figure45
+from nescio.studies.sensoy2018._figure45 import estimate_over, mean_over
 from nescio.studies.sensoy2018.results import PaperResults
 
 

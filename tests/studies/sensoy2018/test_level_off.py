@@ -1,7 +1,7 @@
 import pytest
 from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
-from nescio.studies.sensoy2018 import level_off
+from nescio.studies.sensoy2018 import _level_off as level_off
 
 
 def curve(*accuracies, member=None):
@@ -24,25 +24,26 @@ def test_members_are_looked_at_one_by_one():
     both = curve(0.5, 0.7, 0.6, 0.9, member=[1, 1, 2, 2])
     assert level_off.members(both) == [[0.5, 0.7], [0.6, 0.9]]
     made = results_of([result("ensemble", training=both)])
-    assert level_off.table(made).rows == [("MNIST", "Deep Ensemble", "2", "80.00", "+30.00", "no")]
+    assert level_off.table(made).rows == [("Deep Ensemble on MNIST", "2", "80.00", "+30.00", "no")]
 
 
 def test_the_seed_that_gained_most_decides():
     flat, rising = curve(0.99, 0.99, 0.99, 0.992), curve(0.99, 0.99, 0.99, 0.994)
     made = results_of([result("edl", training=flat), result("edl", seed=1, training=rising)])
-    assert level_off.table(made).rows == [("MNIST", "EDL", "4", "99.30", "+0.40", "no")]
+    assert level_off.table(made).rows == [("EDL on MNIST", "4", "99.30", "+0.40", "no")]
     made = results_of([result("edl", training=flat)])
     assert level_off.table(made).rows[0][-2:] == ("+0.20", "yes")
 
 
 def test_a_training_without_images_kept_apart_is_marked():
     made = results_of([result("edl", training={"epoch": [1, 2], "accuracy": [0.5, 0.6]})])
-    assert level_off.table(made).rows == [("MNIST", "EDL", "2", "-", "-", "not known")]
+    assert level_off.table(made).rows == [("EDL on MNIST", "2", "-", "-", "not known")]
     assert level_off.table(EMPTY).rows == []
 
 
 def test_what_was_measured(results):
-    rows = {row[1]: row for row in level_off.table(results).rows}
-    assert set(rows) == {"L2", "Dropout", "EDL", "EDL (as printed)"}
-    assert rows["EDL"][2] == "2"
-    assert rows["EDL"][5] in ("yes", "no")
+    rows = {row[0]: row for row in level_off.table(results).rows}
+    arms = ("L2", "Dropout", "EDL", "EDL (as printed)")
+    assert set(rows) == {f"{arm} on digits" for arm in arms}
+    assert rows["EDL on digits"][1] == "2"
+    assert rows["EDL on digits"][4] in ("yes", "no")

@@ -3,7 +3,7 @@ import pytest
 from tests.studies.sensoy2018.made import EMPTY
 
 from nescio.studies.estimates import estimate, text_of
-from nescio.studies.sensoy2018 import losses
+from nescio.studies.sensoy2018 import _losses as losses
 
 
 def test_nothing_is_drawn_of_nothing():
@@ -29,3 +29,5 @@ def test_table(results):
     assert rows[0][1:3] == ("3", text_of(estimate(values, is_share=True, images=200), 2, 100))
     assert "[" in rows[1][2]  # one seed: the accuracy's interval is over the images
     assert "[" not in rows[1][3]
+    assert "[" in rows[0][4]
+    assert "[" not in rows[0][5]  # evidence

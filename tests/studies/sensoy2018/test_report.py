@@ -10,7 +10,7 @@ from nescio.studies.claims import NOT_REPRODUCED, PARTLY
 from nescio.studies.report import MARKDOWN, render
 from nescio.studies.runner import store_in
 from nescio.studies.sensoy2018 import report
-from nescio.studies.sensoy2018.claims import CLAIMS
+from nescio.studies.sensoy2018._claims import CLAIMS
 from nescio.studies.sensoy2018.presets import AWAITED, PRESETS
 from nescio.studies.sensoy2018.results import PaperResults
 

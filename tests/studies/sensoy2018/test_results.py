@@ -33,9 +33,9 @@ def test_no_such_preset(tmp_path):
 
 
 def test_which_arms_there_should_be():
-    assert EMPTY.expected("cifar5")[-2:] == ["edl", "edl-printed"]
-    assert EMPTY.expected("mnist")[-1] == "edl-notebook"
-    assert results_of([], "quick").expected("cifar5") == []
+    assert EMPTY.listed("cifar5")[-2:] == ["edl", "edl-printed"]
+    assert EMPTY.listed("mnist")[-1] == "edl-notebook"
+    assert results_of([], "quick").listed(None) == []
 
 
 def test_a_share_has_an_interval_over_its_images():

@@ -3,7 +3,7 @@ from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
 from nescio.studies.estimates import estimate, text_of
 from nescio.studies.results import Result
-from nescio.studies.sensoy2018 import table1
+from nescio.studies.sensoy2018 import _table1 as table1
 from nescio.studies.sensoy2018.arms import COMPARED
 
 TRAINING = {

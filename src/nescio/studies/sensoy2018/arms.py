@@ -5,7 +5,7 @@ What the study compares is a list of its own: a method that the library gets lat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nescio.studies.sensoy2018.overrides import Overrides, Settings
@@ -73,9 +73,12 @@ _ALL = (
 ARMS: Mapping[str, Arm] = {arm.name: arm for arm in _ALL}
 
 SOURCE = "l2"  # the arm whose adversarial images are shown to all others
-COMPARED = ("l2", "dropout", "ensemble", "ffgu", "fflu", "mnfg", "edl", "edl-printed", "edl-notebook")
 EVIDENTIAL_ARMS = ("edl", "edl-printed", "edl-notebook")
-OTHERS = tuple(name for name in COMPARED if name not in EVIDENTIAL_ARMS)
+OTHERS = ("l2", "dropout", "ensemble", "ffgu", "fflu", "mnfg")
+COMPARED = (*OTHERS, *EVIDENTIAL_ARMS)
+# The paper leaves Deep Ensemble out of its figures of attacks.
+OTHERS_ATTACKED = ("l2", "dropout", "ffgu", "fflu", "mnfg")
+WITHOUT_ENSEMBLE = (*OTHERS_ATTACKED, *EVIDENTIAL_ARMS)
 BAYESIAN = ("ffgu", "fflu", "mnfg")
 LOSSES = {"edl": "squared error (5)", "edl-cross-entropy": "cross-entropy (4)", "edl-type2": "type II (3)"}
 DEAD_CLASSES = ("edl-printed", "edl-relu")
@@ -91,3 +94,8 @@ LATER_TRAINING: Settings = {}
 def label(arm: str) -> str:
     """An arm's name for people."""
     return ARMS[arm].label
+
+
+def labels(arms: Iterable[str]) -> str:
+    """The names of arms for people, in a row."""
+    return ", ".join(map(label, arms))

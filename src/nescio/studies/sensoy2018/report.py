@@ -10,23 +10,23 @@ from typing import Any
 from nescio.studies.figures import Figure
 from nescio.studies.report import Report, Table, write_report
 from nescio.studies.sensoy2018 import (
-    calibration,
-    dead_classes,
-    figure1,
-    figure2,
-    figure3,
-    figure45,
-    level_off,
-    losses,
-    table1,
+    _calibration,
+    _dead_classes,
+    _figure1,
+    _figure2,
+    _figure3,
+    _figure45,
+    _level_off,
+    _losses,
+    _table1,
 )
+from nescio.studies.sensoy2018._claims import check_all
+from nescio.studies.sensoy2018._differences import differences
 from nescio.studies.sensoy2018.arms import label
-from nescio.studies.sensoy2018.claims import check_all
-from nescio.studies.sensoy2018.differences import differences
 from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PRESETS, Comparison
 from nescio.studies.sensoy2018.results import OOD_TITLES, ROLES, TITLES, PaperResults
 
-DRAWINGS = (figure1.draw, figure2.draw, figure3.draw, figure45.draw, losses.draw)
+DRAWINGS = (_figure1.draw, _figure2.draw, _figure3.draw, _figure45.draw, _losses.draw)
 INTRODUCTION = (
     "Sensoy, Kaplan and Kandemir, Evidential Deep Learning to Quantify Classification Uncertainty, NeurIPS "
     "2018: its table, its figures and its claims, with seven methods trained here. EDL stands more than "
@@ -62,7 +62,7 @@ def make_report(results: PaperResults) -> Report:
         differences=differences(results),
         settings=_settings(results),
         hardware=_hardware(results),
-        files={"table1": table1.rows(results), "dead_classes": dead_classes.rows(results)},
+        files={"table1": _table1.rows(results), "dead_classes": _dead_classes.rows(results)},
     )
 
 
@@ -102,41 +102,42 @@ def _notices(results: PaperResults) -> list[tuple[str, str]]:
 
 def missing_results(results: PaperResults) -> list[str]:
     """The experiments without a result, or without all of their measurements."""
-    found = {(each.comparison, each.arm, each.seed): set(each.numbers) for each in results.results}
+    found: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+    for result in results.results:
+        found[result.comparison, result.arm, result.seed] = result.numbers
     missing = []
     for experiment in results.experiments:
-        present = found.get((experiment.comparison, experiment.arm, experiment.plan.seed), set())
-        needed = {measurement.name for measurement in experiment.measurements}
-        if not needed <= present:
+        present = found.get((experiment.comparison, experiment.arm, experiment.plan.seed), {})
+        if not all(measurement.name in present for measurement in experiment.measurements):
             missing.append(experiment.name)
     return missing
 
 
 def awaited_arms(results: PaperResults) -> list[str]:
     """The arms that the preset has, but of which no training is planned yet."""
+    planned = set()
+    for experiment in results.experiments:
+        planned.add((experiment.comparison, experiment.arm))
     awaited = []
     for comparison in PRESETS[results.preset]:
-        planned = {
-            experiment.arm for experiment in results.experiments if experiment.comparison == comparison.name
-        }
         for entry in comparison.entries:
-            if entry.arm not in planned:
+            if (comparison.name, entry.arm) not in planned:
                 awaited.append(f"{label(entry.arm)} on {TITLES[comparison.name]}")
     return awaited
 
 
 def _tables(results: PaperResults) -> Iterator[Table]:
-    yield from table1.tables(results)
-    yield level_off.table(results)
+    yield from _table1.tables(results)
+    yield _level_off.table(results)
     for comparison in results.comparisons:
         if results.compared(comparison, KNOWN):
-            yield calibration.table(results, comparison)
+            yield _calibration.table(results, comparison)
         if results.compared(comparison, OOD):
-            yield figure3.table(results, comparison)
+            yield _figure3.table(results, comparison)
         if results.compared(comparison, FGSM):
-            yield figure45.table(results, comparison)
-    yield losses.table(results)
-    yield dead_classes.table(results)
+            yield _figure45.table(results, comparison)
+    yield _losses.table(results)
+    yield _dead_classes.table(results)
 
 
 def _settings(results: PaperResults) -> Table:
@@ -159,15 +160,17 @@ def _settings_row(results: PaperResults, comparison: Comparison, arm: str) -> tu
     if not found:
         return None
     training = found[0].training["training"]
+    seeds = []
     seconds = []
     for result in found:
+        seeds.append(str(result.seed))
         made = next(iter(result.made.values()), {})
         if made.get("training_seconds") is not None:
             seconds.append(made["training_seconds"])
     return (
         comparison.name,
         label(arm),
-        ", ".join(str(result.seed) for result in found),
+        ", ".join(seeds),
         str(training["epochs"]),
         str(training["batch_size"]),
         f"{training['learning_rate']:g}, {training['schedule']}",

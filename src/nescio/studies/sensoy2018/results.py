@@ -73,13 +73,12 @@ class PaperResults(ResultSet):
         """As the preset has them, those that play a part of the paper's."""
         return [each for each in PRESETS[self.preset] if each.name in self.comparisons]
 
-    def expected(self, role: str, among: Sequence[str] = COMPARED) -> list[str]:
-        """Those of these arms that the preset trains on what plays a data set's part."""
-        name = self.comparison(role)
-        for comparison in PRESETS[self.preset]:
-            if comparison.name == name:
-                present = {entry.arm for entry in comparison.entries}
-                return [arm for arm in among if arm in present]
+    def listed(self, comparison: str | None) -> list[str]:
+        """The compared arms that the preset has in a comparison, whether they are measured or not."""
+        for each in PRESETS[self.preset]:
+            if each.name == comparison:
+                present = {entry.arm for entry in each.entries}
+                return [arm for arm in COMPARED if arm in present]
         return []
 
     def compared(self, comparison: str | None, measurement: str) -> list[str]:

@@ -7,7 +7,7 @@ import math
 from nescio.studies.estimates import Estimate, estimate, text_of
 from nescio.studies.figures import Row
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import BAYESIAN, label
+from nescio.studies.sensoy2018.arms import BAYESIAN, label, labels
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
 from nescio.studies.sensoy2018.results import CIFAR5, DIGITS_OF, MNIST, TITLES, PaperResults
 
@@ -39,7 +39,7 @@ def _table(results: PaperResults, role: str) -> Table:
     published = "the paper" if comparison == role else f"the paper, {TITLES[role]}"
     header = ("method", "seeds", "strict", "by raw outputs", "among the answered", "answered", published)
     rows = []
-    for arm in results.expected(role):
+    for arm in results.listed(comparison):
         seeds = len(results.numbers(comparison, arm, KNOWN))
         rows.append((label(arm), str(seeds), *_cells(results, role, arm), _published(arm, role)))
     caption = (
@@ -103,7 +103,7 @@ def nearly_deterministic(results: PaperResults) -> str:
     sigma = training["method"]["initial_sigma"]
     batches = math.ceil(images / training["training"]["batch_size"])
     steps = batches * training["training"]["epochs"]
-    names = ", ".join(label(arm) for arm in trainings)
+    names = labels(trainings)
     entropies = []
     for arm in ("l2", *trainings):
         mean = results.mean(comparison, arm, OOD, "scores", "ood_mean_entropy")

@@ -12,7 +12,7 @@ from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 BACK = 3  # epochs
 ENOUGH = 0.3  # points: a training that gains less has levelled off
-HEADER = ("data", "method", "epochs", "held-out accuracy, %", "gain, points", "levelled off")
+HEADER = ("training", "epochs", "held-out accuracy, %", "gain, points", "levelled off")
 
 
 def table(results: PaperResults) -> Table:
@@ -22,7 +22,7 @@ def table(results: PaperResults) -> Table:
         for arm in COMPARED:
             curves = results.numbers(comparison, arm, TRAINING)
             if curves:
-                rows.append((TITLES[comparison], label(arm), *_cells(curves)))
+                rows.append((f"{label(arm)} on {TITLES[comparison]}", *_cells(curves)))
     caption = (
         f"How much the accuracy on training images kept apart rose from {BACK} epochs before the last to the "
         f"last: the greatest gain of all seeds and members. A training has levelled off when that is below "

@@ -8,17 +8,17 @@ from typing import Any
 from matplotlib.ticker import NullFormatter
 
 from nescio.plots import PALETTE
-from nescio.studies.estimates import text_of
+from nescio.studies.estimates import Estimate, text_of
 from nescio.studies.figures import Figure, Row, panels
 from nescio.studies.report import Table
 from nescio.studies.results import find
+from nescio.studies.sensoy2018._looks import LOOKS, in_our_style
 from nescio.studies.sensoy2018.arms import LOSSES
-from nescio.studies.sensoy2018.looks import LOOKS, in_our_style
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
 from nescio.studies.sensoy2018.results import MNIST, TITLES, PaperResults
 
 Path = tuple[str, ...]
-# What is shown: heading, where it is found, digits, scale. The accuracy comes first.
+# What is shown: heading, where it is found, digits, scale.
 MEASURES: tuple[tuple[str, Path, int, float], ...] = (
     ("accuracy, %", (KNOWN, "scores", "accuracy"), 2, 100.0),
     ("calibration error, %", (KNOWN, "scores", "ece"), 2, 100.0),
@@ -30,6 +30,7 @@ MEASURES: tuple[tuple[str, Path, int, float], ...] = (
     ("mean entropy on OOD images, %", (OOD, "scores", "ood_mean_entropy"), 1, 100.0),
     ("AUROC on OOD images", (OOD, "scores", "entropy_auroc"), 3, 1.0),
 )
+ACCURACY = 0
 DRAWN = (0, 1, 3, 6)
 OF_ANY_SIZE = (3, 4)  # evidence: by powers of ten
 HEADER = ("loss", "seeds", *(heading for heading, *_ in MEASURES))
@@ -41,14 +42,18 @@ def table(results: PaperResults) -> Table:
     rows = []
     for arm, name in LOSSES.items():
         cells = [name, str(len(results.numbers(comparison, arm, KNOWN)))]
-        for heading, path, digits, scale in MEASURES:
-            if heading.startswith("accuracy"):
+        for place, (_, path, digits, scale) in enumerate(MEASURES):
+            found = results.average(comparison, arm, *path)
+            if place == ACCURACY:
                 found = results.share(comparison, arm, *path)
-            else:
-                found = results.average(comparison, arm, *path)
+            if found is not None and place in OF_ANY_SIZE:
+                found = Estimate(found.mean)  # of numbers over many powers of ten Student's means nothing
             cells.append(text_of(found, digits, scale))
         rows.append(tuple(cells))
-    caption = "Means; in brackets 95% intervals over three seeds, or of the accuracy over the images of one."
+    caption = (
+        "Means; in brackets 95% intervals over three seeds, or of the accuracy over the images of one. "
+        "Evidence has none: it spans powers of ten."
+    )
     return Table("losses-table", "The three losses, all else alike", caption, HEADER, rows)
 
 

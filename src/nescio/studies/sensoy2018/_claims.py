@@ -14,11 +14,11 @@ from nescio.studies.claims import (
     Verdict,
     grade,
 )
-from nescio.studies.sensoy2018.arms import COMPARED, LOSSES, OTHERS, label
-from nescio.studies.sensoy2018.figure45 import estimate_over
+from nescio.studies.sensoy2018._figure45 import estimate_over
+from nescio.studies.sensoy2018._table1 import PUBLISHED
+from nescio.studies.sensoy2018.arms import LOSSES, OTHERS, OTHERS_ATTACKED, label, labels
 from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PGD, ROTATION
 from nescio.studies.sensoy2018.results import CIFAR5, MNIST, OOD_TITLES, TITLES, PaperResults
-from nescio.studies.sensoy2018.table1 import PUBLISHED
 
 Check = Callable[[PaperResults, str], Verdict | None]
 
@@ -72,11 +72,13 @@ def _graded_among(
     whole: bool, part: bool, found: str, values: Mapping[str, float], needed: Iterable[str]
 ) -> Verdict:
     """As `grade`; while some that should be compared are not measured, only a failure is certain."""
-    missing = ", ".join(label(arm) for arm in needed if arm not in values)
+    missing = [arm for arm in needed if arm not in values]
     if not missing:
         return grade(whole, part, found)
-    mark = NOT_MEASURED if whole or part else NOT_REPRODUCED
-    return Verdict(mark, f"{found}; not measured: {missing}")
+    found = f"{found}; not measured: {labels(missing)}"
+    if whole or part:
+        return Verdict(NOT_MEASURED, found)
+    return Verdict(NOT_REPRODUCED, found)
 
 
 def _means(
@@ -116,7 +118,7 @@ def _best_other(values: Mapping[str, float], subject: str) -> float:
 
 def _table_is_met(role: str) -> Check:
     def check(results: PaperResults, _: str) -> Verdict | None:
-        needed = [arm for arm in results.expected(role, COMPARED) if arm not in WHERE_MEASURED]
+        needed = [arm for arm in results.listed(results.comparison(role)) if arm not in WHERE_MEASURED]
         accuracies, texts = _accuracies(results, role, needed)
         if not accuracies:
             return None
@@ -128,7 +130,7 @@ def _table_is_met(role: str) -> Check:
         said = ", ".join(f"{label(arm)} {text}" for arm, text in texts.items())
         found = f"{met} of {len(accuracies)}: {said}"
         if missed:
-            found += f"; missed by {', '.join(label(arm) for arm in missed)}"
+            found += f"; missed by {labels(missed)}"
         is_half = 2 * met >= len(accuracies) or len(accuracies) < len(needed)
         return _graded_among(not missed, is_half, found, accuracies, needed)
 
@@ -191,11 +193,13 @@ def _turning_edl(results: PaperResults, subject: str) -> Verdict | None:
     if not all_numbers:
         return None
     sideways = []
+    upright_only = []
     for numbers in all_numbers:
+        upright_only.append(numbers["uncertainty"][0])
         for degrees, uncertainty in zip(numbers["degrees"], numbers["uncertainty"], strict=True):
             if 60 <= degrees <= 120:
                 sideways.append(uncertainty)
-    upright = statistics.fmean(numbers["uncertainty"][0] for numbers in all_numbers)
+    upright = statistics.fmean(upright_only)
     mean = statistics.fmean(sideways)
     found = f"u is {upright:.2f} upright and {mean:.2f} between 60 and 120 degrees"
     return grade(upright <= 0.3 and mean >= 0.8, upright <= 0.3 and mean >= HALF, found)
@@ -284,7 +288,7 @@ def _attacked(
 
 
 def _dropout_withstands(results: PaperResults, _: str) -> Verdict | None:
-    needed = [*(arm for arm in OTHERS if arm != "ensemble"), *SUBJECTS]
+    needed = (*OTHERS_ATTACKED, *SUBJECTS)
     values = _attacked(results, MNIST, "accuracy", needed)
     if "dropout" not in values or len(values) < 2:
         return None
@@ -298,14 +302,14 @@ def _dropout_is_overconfident(results: PaperResults, _: str) -> Verdict | None:
     if "dropout" not in values or len(values) < 2:
         return None
     ours = values["dropout"]
-    is_lowest = ours < min(value for arm, value in values.items() if arm != "dropout")
+    is_lowest = ours < min(values[arm] for arm in values if arm != "dropout")
     is_low = ours < HALF
     return _graded_among(is_low and is_lowest, is_low or is_lowest, _in_words(values), values, needed)
 
 
 def _doubts_when_wrong(role: str, high: float) -> Check:
     def check(results: PaperResults, subject: str) -> Verdict | None:
-        needed = [*(arm for arm in OTHERS if arm != "ensemble"), subject]
+        needed = (*OTHERS_ATTACKED, subject)
         values = _attacked(results, role, "entropy_when_wrong", needed)
         if subject not in values or len(values) < 2:
             return None
@@ -317,13 +321,12 @@ def _doubts_when_wrong(role: str, high: float) -> Check:
 
 
 def _others_are_overconfident(results: PaperResults, _: str) -> Verdict | None:
-    needed = [arm for arm in OTHERS if arm != "ensemble"]
-    values = _attacked(results, CIFAR5, "entropy_when_wrong", needed)
+    values = _attacked(results, CIFAR5, "entropy_when_wrong", OTHERS_ATTACKED)
     if not values:
         return None
     below = sum(value < HALF for value in values.values())
-    is_half = 2 * below >= len(values) or len(values) < len(needed)
-    return _graded_among(below == len(values), is_half, _in_words(values), values, needed)
+    is_half = 2 * below >= len(values) or len(values) < len(OTHERS_ATTACKED)
+    return _graded_among(below == len(values), is_half, _in_words(values), values, OTHERS_ATTACKED)
 
 
 def _withstands_pgd(role: str) -> Check:
@@ -355,9 +358,10 @@ def _excessive_belief(results: PaperResults, _: str) -> Verdict | None:
 
 def _less_stable(results: PaperResults, _: str) -> Verdict | None:
     accuracies = {}
+    counts = {}
     for arm in LOSSES:
         accuracies[arm] = results.values(results.comparison(MNIST), arm, KNOWN, "scores", "accuracy")
-    counts = {arm: len(values) for arm, values in accuracies.items()}
+        counts[arm] = len(accuracies[arm])
     if not any(counts.values()):
         return None
     if len(set(counts.values())) > 1 or min(counts.values()) < ENOUGH_SEEDS:

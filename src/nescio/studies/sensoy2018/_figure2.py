@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nescio.studies.figures import Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
 from nescio.studies.sensoy2018.arms import EVIDENTIAL_ARMS
-from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
 from nescio.studies.sensoy2018.presets import KNOWN
 from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
@@ -44,15 +44,20 @@ def draw(results: PaperResults) -> list[Figure]:
 
 def _accuracy(results: PaperResults, comparison: str, arm: str) -> Curve:
     """Of the images that are certain enough, whose number differs from point to point."""
-    curves = [numbers["threshold"] for numbers in results.numbers(comparison, arm, KNOWN)]
     images = results.images(comparison, arm, KNOWN) or 0
-    answered = [max(1, round(share * images)) for share in curves[0]["coverage"]]
-    lines = [curve["accuracy"] for curve in curves]
-    return Curve(curves[0]["threshold"], lines, is_share=True, images=answered)
+    lines = []
+    answered = []
+    for numbers in results.numbers(comparison, arm, KNOWN):
+        curve = numbers["threshold"]
+        lines.append(curve["accuracy"])
+        answered = [max(1, round(share * images)) for share in curve["coverage"]]
+    return Curve(curve["threshold"], lines, is_share=True, images=answered)
 
 
 def _coverage(results: PaperResults, comparison: str, arm: str) -> Curve:
-    curves = [numbers["threshold"] for numbers in results.numbers(comparison, arm, KNOWN)]
     images = results.images(comparison, arm, KNOWN)
-    lines = [curve["coverage"] for curve in curves]
-    return Curve(curves[0]["threshold"], lines, is_share=True, images=[images] * len(lines[0]))
+    lines = []
+    for numbers in results.numbers(comparison, arm, KNOWN):
+        curve = numbers["threshold"]
+        lines.append(curve["coverage"])
+    return Curve(curve["threshold"], lines, is_share=True, images=[images] * len(lines[0]))

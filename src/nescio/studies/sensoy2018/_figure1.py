@@ -13,8 +13,8 @@ from matplotlib.figure import Figure as Picture
 from nescio.plots import INK, PALETTE
 from nescio.studies.figures import THIRD, Figure, Row, add_legend
 from nescio.studies.results import Result
+from nescio.studies.sensoy2018._looks import in_our_style
 from nescio.studies.sensoy2018.arms import label
-from nescio.studies.sensoy2018.looks import in_our_style
 from nescio.studies.sensoy2018.presets import ROTATED_ARMS, ROTATION
 from nescio.studies.sensoy2018.results import MNIST, TITLES, PaperResults
 
@@ -31,8 +31,11 @@ def draw(results: PaperResults) -> list[Figure]:
     arms = results.arms(comparison, ROTATION, ROTATED_ARMS)
     if comparison is None or not arms:
         return []
-    first = {arm: _first_result(results, comparison, arm) for arm in arms}
-    numbers = {arm: result.numbers[ROTATION] for arm, result in first.items()}
+    first = {}
+    numbers = {}
+    for arm in arms:
+        first[arm] = _first_result(results, comparison, arm)
+        numbers[arm] = first[arm].numbers[ROTATION]
     classes = classes_drawn(list(numbers.values()))
     width = min(THIRD, WIDTH / len(arms))
     picture = Picture(figsize=(width * len(arms), 3.6), layout="constrained")
@@ -73,8 +76,10 @@ def classes_drawn(all_numbers: Sequence[Any]) -> list[int]:
     """The 1, then what some model finds probable at some angle; no more than there are colours."""
     peaks = np.max([np.max(numbers["probabilities"], axis=0) for numbers in all_numbers], axis=0)
     peaks[all_numbers[0]["classes"].index("1")] = 2.0
-    ranked = [int(place) for place in np.argsort(-peaks, kind="stable")]
-    probable = [place for place in ranked if peaks[place] >= PEAK]
+    probable = []
+    for place in np.argsort(-peaks, kind="stable"):
+        if peaks[place] >= PEAK:
+            probable.append(int(place))
     return probable[: len(COLOURS)]
 
 

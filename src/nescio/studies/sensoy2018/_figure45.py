@@ -8,12 +8,11 @@ from typing import Any
 from nescio.studies.estimates import Estimate, estimate, text_of
 from nescio.studies.figures import THIRD, Curve, Figure, Row, add_legend, draw_curve, panels
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import COMPARED, SOURCE, label
-from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018.arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
 from nescio.studies.sensoy2018.presets import FGSM, PGD, TRANSFER
 from nescio.studies.sensoy2018.results import CIFAR5, MNIST, TITLES, PaperResults
 
-WITHOUT_ENSEMBLE = tuple(arm for arm in COMPARED if arm != "ensemble")
 SHARES = ("accuracy", "without_gradient")
 NAMES = {
     "accuracy": "accuracy",
@@ -106,9 +105,8 @@ def _draw(
         found = results.numbers(comparison, arm, own)
         if not found:
             continue
-        curves = [numbers["curve"] for numbers in found]
-        at = curves[0]["epsilon"]
-        lines = [curve[measure] for curve in curves]
+        at = found[0]["curve"]["epsilon"]
+        lines = [numbers["curve"][measure] for numbers in found]
         images = [results.images(comparison, arm, own)] * len(at)
         curve = Curve(at, lines, is_share=measure in SHARES, images=images)
         draw_curve(axes, curve, look(arm, marker_every=1))
@@ -118,11 +116,12 @@ def _draw(
 
 def _images(results: PaperResults, comparison: str) -> str:
     counts = sorted(results.setting(comparison, FGSM, "images"))
-    return " or ".join(str(count) for count in counts)
+    return " or ".join(map(str, counts))
 
 
 def _steps(results: PaperResults, comparison: str) -> str:
-    return " or ".join(str(steps) for steps in results.setting(comparison, PGD, "steps")) or "several"
+    steps = results.setting(comparison, PGD, "steps")
+    return " or ".join(map(str, steps)) or "several"
 
 
 def _draws(results: PaperResults, comparison: str) -> str:
@@ -135,15 +134,15 @@ def _draws(results: PaperResults, comparison: str) -> str:
             if settings.get("samples") is None:
                 continue
             if settings["fresh_draws"]:
-                fresh.append(label(arm))
+                fresh.append(arm)
             else:
-                same.append(label(arm))
+                same.append(arm)
     said = ""
     if fresh:
-        said += f"Against {', '.join(fresh)} its gradient is a mean over fresh draws in every step. "
+        said += f"Against {labels(fresh)} its gradient is a mean over fresh draws in every step. "
     if same:
         said += (
-            f"Against {', '.join(same)} it is a mean over the same few draws in every step; fresh ones make "
+            f"Against {labels(same)} it is a mean over the same few draws in every step; fresh ones make "
             "a stronger attack. "
         )
     return said
@@ -171,7 +170,7 @@ def table(results: PaperResults, comparison: str) -> Table:
     """For each method: samples drawn, images without gradient, means over the epsilons of all attacks."""
     shared = shared_epsilons(results, comparison)
     rows = []
-    for arm in COMPARED:
+    for arm in results.listed(comparison):
         cells = [label(arm), _samples(results, comparison, arm)]
         cells.append(text_of(results.share(comparison, arm, FGSM, "without_gradient"), 1, 100))
         for attack, measure in COLUMNS:

@@ -44,8 +44,10 @@ def _members(comparisons: Sequence[Comparison]) -> str:
 def _held_out(comparisons: Sequence[Comparison]) -> str:
     found = []
     for comparison in comparisons:
-        counts = sorted({experiment.plan.held_out for experiment in comparison.experiments()})
-        said = " or ".join(str(count) if count else "none" for count in counts)
+        counts = set()
+        for experiment in comparison.experiments():
+            counts.add(experiment.plan.held_out)
+        said = " or ".join(map(str, sorted(counts)))
         found.append(f"on {TITLES[comparison.name]} {said}")
     return f"Training images kept apart to follow the trainings by: {'; '.join(found)}."
 
@@ -58,6 +60,6 @@ def _attacked(comparisons: Sequence[Comparison]) -> str:
             for measurement in experiment.measurements:
                 if measurement.name == "fgsm":
                     counts.add(measurement.settings()["images"])
-        said = " or ".join(str(count) for count in sorted(counts))
+        said = " or ".join(map(str, sorted(counts)))
         found.append(f"on {TITLES[comparison.name]} {said}")
     return f"Only some of the test images are attacked, the same for all methods: {'; '.join(found)}."

@@ -7,11 +7,11 @@ import math
 from nescio.studies.estimates import text_of
 from nescio.studies.figures import PANEL, Curve, Figure, Row, add_legend, draw_curve, panels
 from nescio.studies.report import Table
+from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._table1 import nearly_deterministic
 from nescio.studies.sensoy2018.arms import COMPARED, label
-from nescio.studies.sensoy2018.looks import curve_rows, in_our_style, look
 from nescio.studies.sensoy2018.presets import OOD
 from nescio.studies.sensoy2018.results import CIFAR5, OOD_TITLES, TITLES, PaperResults
-from nescio.studies.sensoy2018.table1 import nearly_deterministic
 
 HEADER = ("method", "median entropy, %", "mean entropy, %", "AUROC", "AUPR", "FPR95, %")
 # Name of the score, digits, scale.
@@ -71,7 +71,7 @@ def _lists(numbers: dict[str, dict[str, list[float]]]) -> dict[str, list[float]]
 def table(results: PaperResults, comparison: str) -> Table:
     """A line for each method: entropy as a part of its maximum, and detection by entropy."""
     rows = []
-    for arm in COMPARED:
+    for arm in results.listed(comparison):
         cells = [label(arm)]
         for name, digits, scale in AVERAGES:
             found = results.average(comparison, arm, OOD, "scores", name)

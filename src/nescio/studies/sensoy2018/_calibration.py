@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from nescio.studies.estimates import text_of
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import COMPARED, label
+from nescio.studies.sensoy2018.arms import label
 from nescio.studies.sensoy2018.presets import KNOWN
 from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
-# What is shown: heading, name of the score, digits, scale.
-SCORES = (
-    ("calibration error, %", "ece", 2, 100.0),
-    ("NLL", "nll", 4, 1.0),
-    ("Brier", "brier", 4, 1.0),
-    ("AURC, %", "aurc", 3, 100.0),
-)
-HEADER = ("method", *(heading for heading, *_ in SCORES))
+# What is shown: name of the score, digits, scale.
+SCORES = (("ece", 2, 100.0), ("nll", 4, 1.0), ("brier", 4, 1.0), ("aurc", 3, 100.0))
+HEADER = ("method", "calibration error, %", "NLL", "Brier", "AURC, %")
 
 
 def table(results: PaperResults, comparison: str) -> Table:
     """A line for each method."""
     rows = []
-    for arm in COMPARED:
+    for arm in results.listed(comparison):
         cells = [label(arm)]
-        for _, name, digits, scale in SCORES:
+        for name, digits, scale in SCORES:
             found = results.average(comparison, arm, KNOWN, "scores", name)
             cells.append(text_of(found, digits, scale))
         rows.append(tuple(cells))

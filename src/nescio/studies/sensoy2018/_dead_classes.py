@@ -10,9 +10,8 @@ from nescio.studies.sensoy2018.presets import KNOWN
 from nescio.studies.sensoy2018.results import PaperResults
 
 COMPARISON = "dead_classes"
-STARTS = {"edl-printed": "as in the author's notebook", "edl-relu": "as usual in PyTorch"}
 HEADER = (
-    "weights start",
+    "method",
     "trainings",
     "with a dead class, %",
     "dead classes",
@@ -22,8 +21,8 @@ HEADER = (
 
 
 def table(results: PaperResults) -> Table:
-    """A line for each start of the weights."""
-    rows = [(STARTS[arm], *_cells(results, arm)) for arm in DEAD_CLASSES]
+    """A line for each arm."""
+    rows = [(label(arm), *_cells(results, arm)) for arm in DEAD_CLASSES]
     caption = (
         "ReLU evidence, equation 5 and the annealed divergence on the embedded digits. A class is counted "
         "as dead when its evidence is zero on every test image. A ReLU output that is zero on every "
@@ -58,6 +57,6 @@ def rows(results: PaperResults) -> list[Row]:
         for result in results.of(COMPARISON, arm):
             numbers = result.numbers.get(KNOWN)
             if numbers is not None:
-                dead = " ".join(str(one) for one in numbers["evidence"]["dead"])
+                dead = " ".join(map(str, numbers["evidence"]["dead"]))
                 found.append({"method": label(arm), "seed": result.seed, "dead": dead, **numbers["scores"]})
     return found
