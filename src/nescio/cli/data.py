@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,11 +96,12 @@ def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> 
 
 
 def _write(picture: Image, path: Path) -> None:
-    """Write a PNG aside and move it into place: whatever fails, there is never half a file."""
+    """Write a PNG in one step: whatever fails, there is never half a file."""
+    from nescio._files import write_atomically
+
+    content = io.BytesIO()
+    picture.save(content, "PNG")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".nescio-", dir=path.parent) as aside:
-            picture.save(Path(aside) / "sheet", "PNG")
-            os.replace(Path(aside) / "sheet", path)
+        write_atomically(path, content.getvalue())
     except OSError as error:
         raise DataError(f"{path} can't be written: {error.strerror or error}") from error
