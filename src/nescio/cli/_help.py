@@ -17,13 +17,15 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; only here are methods and encoders looked up, which waits for torch."""
-        params = self.get_params(ctx)
+        params: list[Any] = list(self.get_params(ctx))
         arguments = [param for param in params if param.param_type_name == "argument"]
         options = [param for param in params if param.param_type_name == "option"]
-        usage = ["[OPTIONS]", *(_argument_name(argument) for argument in arguments)]
+        rows = [(_argument_name(argument), argument.help or "") for argument in arguments]
+        usage = ["[OPTIONS]"]
+        usage.extend(name for name, _ in rows)
         formatter.write_usage(ctx.command_path, " ".join(usage))
         _write_paragraphs(formatter, self.help or "")
-        _write_section(formatter, "Arguments", [_argument_row(argument) for argument in arguments])
+        _write_section(formatter, "Arguments", rows)
         for title, members in _by_panel(options).items():
             _write_section(formatter, title, [_option_row(option) for option in members])
         if self.epilog:
@@ -51,11 +53,15 @@ class Group(TyperGroup):
 
 def usage_message(error: Any, words: list[str]) -> str:
     """A usage error in one line; words: what the user typed."""
-    command = error.ctx.command_path if error.ctx is not None else "nescio"
+    command = "nescio"
+    if error.ctx is not None:
+        command = error.ctx.command_path
     message = " ".join(error.format_message().split()).rstrip(".")
     param = getattr(error, "param", None)
     if param is not None and message.startswith("Missing"):
-        name = param.opts[0] if param.param_type_name == "option" else _argument_name(param)
+        name = param.opts[0]
+        if param.param_type_name == "argument":
+            name = _argument_name(param)
         message = f"{name} is missing"
     elif param is not None:
         expected = _WHAT_IS_EXPECTED.get(_type_name(param))
@@ -80,7 +86,8 @@ def _value_after(names: Iterable[str], words: list[str]) -> str | None:
         if name in names:
             if equals:
                 return value
-            return words[place + 1] if place + 1 < len(words) else None
+            following = words[place + 1 : place + 2]
+            return following[0] if following else None
     return None
 
 
@@ -114,10 +121,6 @@ def _argument_name(argument: Any) -> str:
     if not argument.required:
         name = f"[{name}]"
     return name
-
-
-def _argument_row(argument: Any) -> tuple[str, str]:
-    return _argument_name(argument), argument.help or ""
 
 
 def _option_row(option: Any) -> tuple[str, str]:

@@ -18,9 +18,11 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*(Column(name, overflow="fold") for name in header), box=box.SIMPLE_HEAD)
+    columns = [Column(name, overflow="fold") for name in header]
+    table = Table(*columns, box=box.SIMPLE_HEAD)
     for row in rows:
-        table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
+        cells = [Text(cell) for cell in row]  # as it is: a name in brackets is no markup
+        table.add_row(*cells)
     console = Console()
     if not console.is_terminal:
         console = Console(width=UNFOLDED_WIDTH)
@@ -42,14 +44,24 @@ def epochs_shown(
     from nescio.training._runtime import is_first_process
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    last = TextColumn("{task.fields[last]}")
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}"),
+    ]
     hidden = not (console.is_terminal and is_first_process())
-    with Progress(*columns, last, console=console, disable=hidden) as progress:
-        tasks = {name: progress.add_task(name, total=epochs * members, last="") for name in names}
+    with Progress(*columns, console=console, disable=hidden) as progress:
+        tasks = {}
+        for name in names:
+            tasks[name] = progress.add_task(name, total=epochs * members, last="")
 
         def report(name: str, metrics: dict[str, float]) -> None:
-            figures = "  ".join(f"{key} {metrics[key]:.3f}" for key in ("loss", "accuracy", "uncertainty"))
+            figures = (
+                f"loss {metrics['loss']:.3f}  accuracy {metrics['accuracy']:.3f}  "
+                f"uncertainty {metrics['uncertainty']:.3f}"
+            )
             done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
             progress.update(tasks[name], completed=done, last=figures)
 

@@ -24,7 +24,8 @@ def demo(
     from nescio.demo.report import table, write_report
 
     start = time.perf_counter()
-    settings, inputs = demo_settings(seed, epochs), demo_inputs(samples)
+    settings = demo_settings(seed, epochs)
+    inputs = demo_inputs(samples)
     require_folder(out)
     typer.echo(
         f"Training two networks on {len(inputs.train):,} real digits, {settings.epochs} epochs each: "
@@ -33,8 +34,8 @@ def demo(
     with epochs_shown(settings.epochs, "evidential", "softmax") as report:
         outcome = run_demo(settings, inputs, report)
     path = write_report(outcome, out)
-    header = ("", "evidential", "softmax")
-    print_table(header, ((row.label, row.evidential, row.softmax) for row in table(outcome)))
+    rows = [(row.label, row.evidential, row.softmax) for row in table(outcome)]
+    print_table(("", "evidential", "softmax"), rows)
     typer.echo(f"Done in {time.perf_counter() - start:.0f} s. Open in a browser: {path.resolve().as_uri()}")
     typer.echo("Draw and watch: nescio serve, then open http://127.0.0.1:8000")
     typer.echo(f"Ask the model:  nescio predict {out / 'edl.safetensors'} PICTURE")
