@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results" / "methods.json"
 
 @dataclass(frozen=True)
 class Promise:
-    """This work costs at most so many times that one, which is l2's of the same kind."""
+    """This work costs at most so many times that one, which is softmax's of the same kind."""
 
     work: str
     unit: str
@@ -33,11 +33,11 @@ class Promise:
 
 
 PROMISES = (
-    Promise("ffgu step", "l2 step", 2.6),
-    Promise("fflu step", "l2 step", 2.6),
-    Promise("mnfg step", "l2 step", 3.2),
-    Promise("ensemble step", "l2 step", Ensemble().num_members * 2.2),
-    Promise("dropout prediction", "l2 prediction", Dropout().samples * 1.05),
+    Promise("ffgu step", "softmax step", 2.6),
+    Promise("fflu step", "softmax step", 2.6),
+    Promise("mnfg step", "softmax step", 3.2),
+    Promise("ensemble step", "softmax step", Ensemble().num_members * 2.2),
+    Promise("dropout prediction", "softmax prediction", Dropout().samples * 1.05),
 )
 
 
@@ -96,9 +96,9 @@ def main() -> None:
     """Measure, print, keep the ratios, and end with 1 where a promise is missed."""
     times = times_in_turns(works(), REPETITIONS)
     medians = {name: statistics.median(taken) for name, taken in times.items()}
-    ratios = {name: seconds / medians[f"l2 {name.split()[1]}"] for name, seconds in medians.items()}
+    ratios = {name: seconds / medians[f"softmax {name.split()[1]}"] for name, seconds in medians.items()}
     for name, seconds in medians.items():
-        print(f"{name:20} {1e3 * seconds:8.1f} ms   {ratios[name]:6.2f} x l2's")
+        print(f"{name:20} {1e3 * seconds:8.1f} ms   {ratios[name]:6.2f} x softmax's")
     for promise in PROMISES:
         print(f"{promise.work} / {promise.unit}: {ratios[promise.work]:.2f} (at most {promise.most:g})")
     kept = {"threads": torch.get_num_threads(), "ratios": {name: round(r, 2) for name, r in ratios.items()}}

@@ -35,23 +35,23 @@ def uncertainty(network, images):
         return ev.Opinion.from_logits(network(images / 255)).uncertainty
 
 
-def auroc(known, strange):
-    """The chance that a strange image is more uncertain than a known one, by counting all pairs."""
-    return float((strange.unsqueeze(1) > known.unsqueeze(0)).double().mean())
+def auroc(known, ood):
+    """The chance that an OOD image is more uncertain than a known one, by counting all pairs."""
+    return float((ood.unsqueeze(1) > known.unsqueeze(0)).double().mean())
 
 
 def test_a_trained_softmax_network():
     names = example("A trained softmax network")
     digits, letters = load("digits", "test"), load("letters", "test")
     before = names["softmax"](digits.images / 255).argmax(1)
-    known, strange = names["known"], names["strange"]
+    known, ood = names["known"], names["ood"]
     right = float((known.labels == digits.labels).double().mean())
     assert right > 0.88
     assert right > float((before == digits.labels).double().mean()) - 0.02
-    assert strange.uncertainty.median() > 0.5 > known.uncertainty.median()
+    assert ood.uncertainty.median() > 0.5 > known.uncertainty.median()
     untrained = from_softmax(names["softmax"], names["x"][:1000])
     first = auroc(*(uncertainty(untrained, data.images) for data in (digits, letters)))
-    assert auroc(known.uncertainty, strange.uncertainty) > first + 0.2
+    assert auroc(known.uncertainty, ood.uncertainty) > first + 0.2
 
 
 def test_a_network_of_your_own(tmp_path):
