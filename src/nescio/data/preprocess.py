@@ -250,9 +250,12 @@ def _columns_in(
 
 def label_column(header: tuple[str, ...] | None, count: int) -> int:
     """The position of the labels among so many columns: by the usual names, else the last."""
-    for place, name in enumerate(header or ()):
-        if name.lower() in LABEL_COLUMNS:
-            return place
+    names = [name.lower() for name in header or ()]
+    for (
+        usual
+    ) in LABEL_COLUMNS:  # in this order: beside x, a column y holds numbers where another holds labels
+        if usual in names:
+            return names.index(usual)
     return count - 1
 
 

@@ -11,6 +11,14 @@ def from_csv(path, label=None):
     return open_source(path, label=label).labelled()
 
 
+def test_a_column_called_label_holds_the_labels_though_there_is_a_y(tmp_path):
+    path = tmp_path / "points.csv"
+    path.write_text("x,y,label\n1,2,near\n3,4,far\n")
+    data = open_source(path).labelled()
+    assert data.classes == ("far", "near")
+    assert data.features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
 def test_csv_with_named_and_last_label_column(tmp_path):
     (tmp_path / "a.csv").write_text("label,x,y2\n10,1,2\n9,3,4\n")
     table = from_csv(tmp_path / "a.csv")
