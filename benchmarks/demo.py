@@ -5,7 +5,7 @@ python -m benchmarks.demo
 
 import sys
 
-from nescio.demo.run import demo_inputs, demo_settings, run_demo
+from nescio.demo._run import demo_inputs, demo_settings, run_demo
 
 LEAST_ACCURACY, LEAST_ENTROPY_RATIO, LEAST_AUROC = 0.97, 2.5, 0.92
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from nescio.cli.choices import method_of, network_of
+from nescio.cli._choices import method_of, network_of
 from nescio.data import Dataset, Table
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError

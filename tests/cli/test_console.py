@@ -3,7 +3,7 @@ import logging
 import pytest
 from rich.console import Console
 
-from nescio.cli.console import epochs_shown, logs_kept_quiet, print_table
+from nescio.cli._console import epochs_shown, logs_kept_quiet, print_table
 
 METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
 

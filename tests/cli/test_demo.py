@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nescio.cli.demo import demo
+from nescio.cli._demo import demo
 from nescio.errors import InputError, MissingExtraError
 
 SMALL = ("--epochs", "1", "--samples", "100")
@@ -44,7 +44,7 @@ def test_help_hides_what_tests_need(app):
 @pytest.fixture
 def untrained(monkeypatch):
     """Whatever is wrong shows before anything is trained."""
-    monkeypatch.setattr("nescio.demo.run.run_demo", None)
+    monkeypatch.setattr("nescio.demo._run.run_demo", None)
 
 
 def test_out_is_a_file(untrained, tmp_path):
@@ -74,6 +74,6 @@ def test_a_missing_extra(untrained, tmp_path, monkeypatch):
 
 
 def test_torch_is_not_waited_for_by_the_import():
-    code = "import sys, nescio.cli.demo; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    code = "import sys, nescio.cli._demo; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

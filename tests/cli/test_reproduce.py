@@ -7,7 +7,7 @@ import typer
 from tests.studies.small import DEAD, DIGITS
 from typer.testing import CliRunner
 
-from nescio.cli.reproduce import ManyNames, reproduce
+from nescio.cli._reproduce import ManyNames, reproduce
 from nescio.errors import InputError, MissingExtraError
 from nescio.studies.sensoy2018.presets import PRESETS, Entry
 
@@ -102,6 +102,6 @@ def test_a_missing_extra(app, tmp_path, monkeypatch):
 
 
 def test_torch_is_not_waited_for_by_the_import():
-    code = "import sys, nescio.cli.reproduce; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    code = "import sys, nescio.cli._reproduce; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

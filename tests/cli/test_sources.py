@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from nescio.cli.sources import open_for, open_inputs, open_pair
+from nescio.cli._sources import open_for, open_inputs, open_pair
 from nescio.data import Preprocess
 from nescio.errors import DataError, NescioWarning
 

@@ -1,6 +1,6 @@
 import pytest
 
-from nescio.demo.run import demo_inputs, demo_settings, run_demo
+from nescio.demo._run import demo_inputs, demo_settings, run_demo
 
 
 @pytest.fixture(scope="session")

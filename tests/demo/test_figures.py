@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.demo import figures
-from nescio.demo.run import ANGLES
+from nescio.demo import _figures as figures
+from nescio.demo._run import ANGLES
 
 NAMES = ["entropy_letters", "entropy_digits", "rotation_softmax", "rotation_evidential", "accuracy", "share"]
 

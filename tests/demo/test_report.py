@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from nescio.demo import report
+from nescio.demo import _report as report
 from nescio.errors import DataError
 from nescio.inference.model import TrainedModel
 

@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from nescio.data import load
-from nescio.demo import run
+from nescio.demo import _run as run
 from nescio.errors import InputError, MissingExtraError
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion

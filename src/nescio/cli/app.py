@@ -13,12 +13,13 @@ from typing import Annotated, Any
 import typer
 
 from nescio import __version__
-from nescio.cli import data, models
+from nescio.cli import _data as data
+from nescio.cli import _models as models
+from nescio.cli._demo import demo
 from nescio.cli._help import Command, Group, usage_message
-from nescio.cli.demo import demo
-from nescio.cli.methods import methods
-from nescio.cli.reproduce import ManyNames, reproduce
-from nescio.cli.serve import serve
+from nescio.cli._methods import methods
+from nescio.cli._reproduce import ManyNames, reproduce
+from nescio.cli._serve import serve
 from nescio.errors import NescioError, NescioWarning
 
 INTERRUPTED = 130

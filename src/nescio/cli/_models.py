@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nescio.cli.console import epochs_shown, logs_kept_quiet, print_table
+from nescio.cli._console import epochs_shown, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def train(
     data_dir: DataDir = None,
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
-    from nescio.cli.choices import method_of, network_of
-    from nescio.cli.sources import WATCHED, open_pair
+    from nescio.cli._choices import method_of, network_of
+    from nescio.cli._sources import WATCHED, open_pair
     from nescio.data import split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
@@ -294,7 +294,7 @@ def evaluate(
 def _measures_of(
     model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
 ) -> dict[str, Any]:
-    from nescio.cli.sources import open_for, open_inputs
+    from nescio.cli._sources import open_for, open_inputs
     from nescio.metrics import detection_summary, summary
 
     known = open_for(model, data, data_dir, label)
@@ -337,7 +337,7 @@ def threshold(
     risk: Annotated[float | None, typer.Option(hidden=True, help="The former name of --max-error.")] = None,
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
-    from nescio.cli.sources import open_for
+    from nescio.cli._sources import open_for
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.abstention import AbstentionRule

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nescio.cli._console import require_folder
 from nescio.cli._help import Command
-from nescio.cli.console import require_folder
 
 if TYPE_CHECKING:
     from nescio.studies.runner import Progress
@@ -55,7 +55,7 @@ def reproduce(
     methods: Annotated[Several, typer.Option(metavar="NAME...", help="Only these methods.")] = None,
 ) -> None:
     """Make the paper's table and figures; called again, only what is missing is computed."""
-    from nescio.demo.run import require_extras
+    from nescio.demo._run import require_extras
 
     require_extras()
     from nescio.studies.runner import run

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from nescio.demo.run import ANGLES, DemoResult, ModelResult
+from nescio.demo._run import ANGLES, DemoResult, ModelResult
 from nescio.metrics import accuracy_against_threshold, entropy_cdf
 from nescio.opinions.categorical import Prediction
 from nescio.plots import INK, PALETTE, STYLE, svg

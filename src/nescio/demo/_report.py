@@ -12,8 +12,8 @@ from torch import Tensor
 
 from nescio._files import write_atomically
 from nescio.data import Dataset
-from nescio.demo.figures import charts
-from nescio.demo.run import DemoResult
+from nescio.demo._figures import charts
+from nescio.demo._run import DemoResult
 from nescio.errors import DataError
 from nescio.opinions.opinion import Opinion
 from nescio.plots import PALETTE

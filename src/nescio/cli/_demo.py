@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli.console import epochs_shown, print_table, require_folder
+from nescio.cli._console import epochs_shown, print_table, require_folder
 
 
 def demo(
@@ -18,10 +18,10 @@ def demo(
     samples: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Train an evidential and a softmax network on digits, show them letters, and write a report."""
-    from nescio.demo.run import demo_inputs, demo_settings, require_extras, run_demo
+    from nescio.demo._run import demo_inputs, demo_settings, require_extras, run_demo
 
     require_extras()
-    from nescio.demo.report import table, write_report
+    from nescio.demo._report import table, write_report
 
     start = time.perf_counter()
     settings = demo_settings(seed, epochs)

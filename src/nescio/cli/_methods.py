@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nescio.cli.console import print_table
+from nescio.cli._console import print_table
 
 
 def methods(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
