@@ -115,3 +115,19 @@ def test_what_a_class_must_define():
     require_defined(Whole, Base, required)
     with pytest.raises(InputError, match=r"Half is no Base yet: it must define area \(its area\), made"):
         require_defined(type("Half", (Base,), {"size": 1}), Base, required)
+
+
+def test_an_alias_can_not_be_taken():
+    registry = Registry("shape", "nescio.tests", aliases={"circle": "round"})
+    registry.register("round", 1)
+    with pytest.raises(InputError, match="'circle' stands for the shape 'round'; choose another name"):
+        registry.register("circle", 2)
+
+
+def test_what_is_ours_stands_first_whenever_others_come():
+    registry = Registry("shape", "nescio.tests", lambda: registry.register("round", 1))
+    registry.register("square", 2)
+    assert list(registry) == ["round", "square"]
+    with pytest.raises(InputError, match="another shape called 'round' already"):
+        registry.register("round", 3)
+    assert registry.get("round") == 1

@@ -53,6 +53,7 @@ class Registry(Generic[Item]):
         self._load_ours = load_ours
         self._check = check
         self._aliases = dict(aliases or {})
+        self._is_ours_loaded = False
         self._is_loaded = False
 
     def register(self, name: str, item: Item) -> None:
@@ -65,8 +66,15 @@ class Registry(Generic[Item]):
         Raises:
             InputError: If another thing has that name already, or if the thing is not of this kind.
         """
+        self._load_what_is_ours()  # what comes with nescio stands first and keeps its names
+        self._add(name, item)
+
+    def _add(self, name: str, item: Item) -> None:
         if self._check is not None:
             self._check(name, item)
+        if name in self._aliases:
+            meant = self._aliases[name]
+            raise InputError(f"{name!r} stands for the {self.kind} {meant!r}; choose another name")
         present = self._items.get(name)
         if present is not None and present is not item:
             raise InputError(f"there is another {self.kind} called {name!r} already: {present!r}")
@@ -106,10 +114,17 @@ class Registry(Generic[Item]):
         if self._is_loaded:
             return
         self._is_loaded = True
-        if self._load_ours is not None:
-            self._load_ours()
+        self._load_what_is_ours()
         for entry_point in entry_points(group=self.group):
             self._load_entry_point(entry_point)
+
+    def _load_what_is_ours(self) -> None:
+        if self._is_ours_loaded:
+            return
+        # Set before: what is loaded registers itself, which comes here again.
+        self._is_ours_loaded = True
+        if self._load_ours is not None:
+            self._load_ours()
 
     def _load_entry_point(self, entry_point: EntryPoint) -> None:
         # A package that is broken must not take away what works without it.

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from nescio.cli import app as command_line
 from nescio.cli.app import EXAMPLES, app
+from nescio.encoders.registry import ENCODERS
+from nescio.methods import METHODS
 
 
 def commands():
@@ -58,8 +60,8 @@ def test_every_example_is_a_command_that_there_is(example):
 
 def test_help_says_what_methods_and_networks_there_are():
     shown = " ".join(CliRunner().invoke(app, ["train", "--help"]).stdout.split())
-    assert "One of softmax, dropout, ensemble, ffgu, fflu, mnfg, edl. Default: edl." in shown
-    assert "--network, --encoder TEXT One of lenet, mlp, or its fields as JSON" in shown
+    assert f"One of {', '.join(METHODS)}. Default: edl." in shown
+    assert f"--network, --encoder TEXT One of {', '.join(ENCODERS)}, or its fields as JSON" in shown
     assert "--batch-size N Samples of a step. Default: 256." in shown
     assert "--out PATH The folder of the run: model, metrics, checkpoint. Required." in shown
 

@@ -17,6 +17,7 @@ from sklearn.datasets import load_iris
 
 from nescio._files import read_tensors, write_tensors
 from nescio.cli import app
+from nescio.cli._models import _print_measures
 from nescio.data import load, open_source, split
 from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS
@@ -322,6 +323,18 @@ def test_models_side_by_side(run, model, photos):
     assert "two models are named model: " in err
     code, _, err = run("predict", f"a={model}", f"b={model}", picture, "--out", "x.csv")
     assert (code, err) == (1, "error: --out takes one model; call it once for each\n")
+
+
+@pytest.mark.parametrize("order", [("edl", "softmax"), ("softmax", "edl")])
+def test_an_evidential_model_beside_softmax(capsys, order):
+    measured = {
+        "edl": {"accuracy": 0.5, "ood": {"entropy_auroc": 0.75, "uncertainty_auroc": 0.875}},
+        "softmax": {"accuracy": 0.25, "ood": {"entropy_auroc": 0.625}},
+    }
+    _print_measures({name: measured[name] for name in order})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    expected = {"edl": "0.8750", "softmax": "-"}
+    assert ["uncertainty_auroc", *(expected[name] for name in order)] in lines
 
 
 def test_the_folder_of_a_run_stands_for_its_model(run, model, photos):

@@ -27,7 +27,7 @@ def test_there_and_back_through_json(method):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        ({"name": "magic"}, "method must be one of softmax, .*edl, got 'magic'"),
+        ({"name": "magic"}, "method must be one of softmax, .*, got 'magic'"),
         ({}, "method must be one of softmax, "),
         ({"name": "l2", "depth": 3}, "the method softmax has no setting 'depth'; it has weight_decay"),
         ({"name": "edl", "evidence": "tanh"}, "evidence must be one of"),
@@ -42,6 +42,21 @@ def test_there_and_back_through_json(method):
 def test_what_does_not_fit(data, reason):
     with pytest.raises(ev.InputError, match=reason):
         method_from_dict(data)
+
+
+def test_a_method_that_is_no_dataclass_is_refused_in_words():
+    class Bare(Softmax):
+        name = "bare"
+
+    class Undecorated(Method):
+        name, about, paper = "undecorated", "no dataclass", ""
+
+        def objective(self, module, batch, epoch, num_train):
+            raise NotImplementedError
+
+    assert method_to_dict(Bare())["name"] == "bare"
+    with pytest.raises(ev.InputError, match="the method Undecorated must be a dataclass"):
+        method_to_dict(Undecorated())
 
 
 def test_ours_come_first_and_say_where_they_are_from():

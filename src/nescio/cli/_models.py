@@ -312,11 +312,15 @@ def _print_measures(results: dict[str, dict[str, Any]]) -> None:
         tables["ood measure"] = [result["ood"] for result in results.values()]
     columns = ["value"] if len(results) == 1 else list(results)
     for title, measured in tables.items():
-        rows = []
-        for name, first in measured[0].items():
-            if isinstance(first, float):
-                rows.append([name, *(f"{each[name]:.4f}" for each in measured)])
+        names: dict[str, None] = {}  # of all models: an evidential one has measures that softmax has not
+        for each in measured:
+            names.update(dict.fromkeys(name for name in each if isinstance(each[name], float)))
+        rows = [[name, *(_rounded(each.get(name)) for each in measured)] for name in names]
         print_table([title, *columns], rows)
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def threshold(

@@ -81,12 +81,18 @@ def method_to_dict(method: Method) -> dict[str, Any]:
     Returns:
         Its name and its settings.
 
+    Raises:
+        InputError: If it is no dataclass, whose fields are its settings.
+
     Example:
         >>> from nescio.methods import Softmax
         >>> method_to_dict(Softmax())
         {'name': 'softmax', 'weight_decay': 0.0}
     """
-    settings: dict[str, Any] = dataclasses.asdict(method)  # type: ignore[call-overload]
+    if not dataclasses.is_dataclass(method):
+        name = type(method).__name__
+        raise InputError(f"the method {name} must be a dataclass: write @dataclass(frozen=True) above it")
+    settings: dict[str, Any] = dataclasses.asdict(method)
     return {"name": method.name, **settings}
 
 
