@@ -504,7 +504,10 @@ def test_export_says_what_it_wrote_and_nothing_else(run, model, tmp_path, caplog
             ("threshold", "MODEL", "--data", "digits", "--coverage", "1", "--max-error", "1"),
             "goes without --max-error",
         ),
-        (("threshold", "MODEL", "--data", "PHOTOS", "--coverage", "2"), "target_coverage must be a number"),
+        (
+            ("threshold", "MODEL", "--data", "PHOTOS", "--coverage", "2"),
+            "--coverage must be above 0 and at most 1",
+        ),
     ],
 )
 def test_errors_are_one_line(run, model, photos, tmp_path, monkeypatch, words, reason):

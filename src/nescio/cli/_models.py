@@ -350,6 +350,8 @@ def threshold(
         max_error = risk
     if coverage is not None and not max_error is confidence is None:
         raise InputError("--coverage makes no promise; it goes without --max-error and --confidence")
+    if coverage is not None and not 0 < coverage <= 1:
+        raise InputError(f"--coverage must be above 0 and at most 1, got {coverage:g}")
     path = model_path(model)
     trained = TrainedModel.load(path)
     held_out = open_for(trained, data, data_dir, label)
