@@ -62,3 +62,9 @@ def test_scales_that_can_not_be(scale):
 def test_a_mean_that_can_not_be():
     with pytest.raises(InputError, match="mean must be finite"):
         Preprocess((1,), (float("nan"),), (1.0,))
+
+
+@pytest.mark.parametrize("position", [-1, 3, 0.5])
+def test_a_label_that_can_not_be_there(position):
+    with pytest.raises(InputError, match="label_position must be a whole number from 0 to 2"):
+        Preprocess((2,), (0.0, 0.0), (1.0, 1.0), label_position=position)

@@ -241,3 +241,15 @@ def test_records_of_a_model(models, digits):
     assert [record["probabilities"] for record in records] == models["edl"].predict(
         digits.images[:3]
     ).probabilities.tolist()
+
+
+def test_rows_without_a_header_lose_the_label_that_training_was_told_of(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(f"{index % 2},{index},{index % 3}" for index in range(40)))
+    source = open_source(path, label="1")
+    model = TrainedModel.train(source, settings=TrainingSettings(epochs=1))
+    model.save(tmp_path / "model.safetensors")
+    loaded = TrainedModel.load(tmp_path / "model.safetensors")
+    assert loaded.preprocess.label_position == 0
+    by_table = loaded.predict(source.labelled().features).probabilities.tolist()
+    assert [record["probabilities"] for record in loaded.records(path)] == by_table

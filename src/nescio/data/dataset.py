@@ -98,6 +98,8 @@ class Table:
         classes: The names of the classes, all different.
         name: Of the data, for messages.
         columns: The names of the F columns; None where they have none.
+        label_position: Where the labels were among the columns of the file, from 0 on; None where they were
+            in the usual place, or in no column.
 
     Raises:
         DataError: If these do not fit together.
@@ -112,6 +114,7 @@ class Table:
     classes: tuple[str, ...]
     name: str
     columns: tuple[str, ...] | None = None
+    label_position: int | None = None
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, features=self.features, labels=self.labels)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio._checks import require_whole
 from nescio.data._values import Picture, Row, Value
 from nescio.errors import DataError, InputError
 
@@ -39,6 +40,8 @@ class Preprocess:
             with a header is read by name; without, by position.
         pixel_range: The least and the greatest value that a pixel may have; None for images that were no
             bytes, and for rows.
+        label_position: Where the labels were among the columns of the training table, from 0 on; a row by
+            position that has a cell too many has its label there. None where the usual place is meant.
 
     Raises:
         InputError: If these do not fit together.
@@ -56,6 +59,7 @@ class Preprocess:
     scale: tuple[float, ...]
     columns: tuple[str, ...] | None = None
     pixel_range: tuple[float, float] | None = None
+    label_position: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "input_shape", tuple(int(size) for size in self.input_shape))
@@ -76,10 +80,16 @@ class Preprocess:
         if self.pixel_range is not None:
             least, most = self.pixel_range
             object.__setattr__(self, "pixel_range", (float(least), float(most)))
+        if self.label_position is not None:
+            require_whole("label_position", self.label_position, least=0, most=self.input_shape[0])
 
     @classmethod
     def fit(
-        cls, inputs: Tensor, weights: Tensor | None = None, columns: tuple[str, ...] | None = None
+        cls,
+        inputs: Tensor,
+        weights: Tensor | None = None,
+        columns: tuple[str, ...] | None = None,
+        label_position: int | None = None,
     ) -> Preprocess:
         """From training inputs.
 
@@ -87,6 +97,7 @@ class Preprocess:
             inputs: Images (N, C, H, W), or rows (N, F).
             weights: How much each row counts, (N,); None for all alike. Images are not weighted.
             columns: The names of the columns of rows, where they have names.
+            label_position: Where the labels were among the columns, see Preprocess.
 
         Returns:
             For bytes the scale is 255, for other images the greatest absolute value, one for all channels to
@@ -104,7 +115,7 @@ class Preprocess:
         mean = _mean_of(inputs, share, torch.zeros(inputs.shape[1], dtype=torch.float64), power=1)
         scale = _mean_of(inputs, share, mean, power=2).sqrt()
         scale = torch.where(scale > CONSTANT * mean.abs().clamp_min(1), scale, 1.0)
-        return cls(shape, tuple(mean.tolist()), tuple(scale.tolist()), columns)
+        return cls(shape, tuple(mean.tolist()), tuple(scale.tolist()), columns, label_position=label_position)
 
     def prepare(self, value: Value) -> Tensor:
         """One input as a tensor of `input_shape`: uint8 for pictures and bytes, else float32.
@@ -194,12 +205,29 @@ class Preprocess:
         count = len(row.cells)
         if row.header is not None and count != len(row.header):
             raise DataError(f"{row.place}: {len(row.header)} columns expected, got {count}")
-        places = _columns_in(row.header, count, self.columns, self.input_shape[0], row.place)
+        places = self._columns_in(row.header, count, row.place)
         numbers = []
         for place in places:
             column = str(place + 1) if row.header is None else row.header[place]
             numbers.append(_number(row.cells[place], f"{row.place}, column {column}"))
         return torch.tensor(numbers, dtype=torch.float32)
+
+    def _columns_in(self, header: tuple[str, ...] | None, count: int, place: str) -> tuple[int, ...]:
+        """The positions of a row's numbers: by name where both sides have names, else all but a label's."""
+        if header is not None and self.columns is not None:
+            found = _columns_by_name(header, self.columns)
+            if found is None:
+                missing = [name for name in self.columns if name not in header]
+                raise DataError(f"{place}: the model needs the columns {', '.join(missing[:5])}")
+            return found
+        width = self.input_shape[0]
+        everything = list(range(count))
+        if count == width + 1:
+            label = self.label_position
+            everything.remove(label_column(header, count) if label is None else label)
+        if len(everything) != width:
+            raise DataError(f"{place}: {width} columns of numbers expected, got {count} columns")
+        return tuple(everything)
 
 
 def input_range_of(inputs: Tensor) -> Tensor:
@@ -228,24 +256,6 @@ def _columns_by_name(header: tuple[str, ...], columns: tuple[str, ...]) -> tuple
     if any(name not in places for name in columns):
         return None
     return tuple(places[name] for name in columns)
-
-
-def _columns_in(
-    header: tuple[str, ...] | None, count: int, columns: tuple[str, ...] | None, width: int, place: str
-) -> tuple[int, ...]:
-    """The positions of a row's numbers: by name where both sides have names, else all but a label's."""
-    if header is not None and columns is not None:
-        found = _columns_by_name(header, columns)
-        if found is None:
-            missing = [name for name in columns if name not in header]
-            raise DataError(f"{place}: the model needs the columns {', '.join(missing[:5])}")
-        return found
-    everything = list(range(count))
-    if count == width + 1:
-        everything.remove(label_column(header, count))
-    if len(everything) != width:
-        raise DataError(f"{place}: {width} columns of numbers expected, got {count} columns")
-    return tuple(everything)
 
 
 def label_column(header: tuple[str, ...] | None, count: int) -> int:

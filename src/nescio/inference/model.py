@@ -101,9 +101,14 @@ class TrainedModel:
         _require_classes(data)
         if isinstance(data, Table) and (settings.shift or settings.flip):
             raise InputError("shift and flip are for images, not for rows of numbers")
-        columns = data.columns if isinstance(data, Table) else None
         model = untrained_model(
-            data.inputs, data.classes, method, network, seed=settings.seed, columns=columns
+            data.inputs,
+            data.classes,
+            method,
+            network,
+            seed=settings.seed,
+            columns=data.columns if isinstance(data, Table) else None,
+            label_position=data.label_position if isinstance(data, Table) else None,
         )
         method = model.method
         if isinstance(held_out, Source):
@@ -289,6 +294,7 @@ def untrained_model(
     seed: int = 0,
     weights: Tensor | None = None,
     columns: tuple[str, ...] | None = None,
+    label_position: int | None = None,
 ) -> TrainedModel:
     """A model for such inputs that is still to be trained: the one place where networks are built for data.
 
@@ -300,6 +306,7 @@ def untrained_model(
         seed: Of the first weights.
         weights: How much each input counts for the preprocessing, (N,); None for all alike.
         columns: The names of the columns of rows, where they have names.
+        label_position: Where the labels were among the columns, see Preprocess.
 
     Raises:
         InputError: If method, network and inputs do not fit together.
@@ -316,7 +323,7 @@ def untrained_model(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
-    preprocess = Preprocess.fit(inputs, weights, columns=columns)
+    preprocess = Preprocess.fit(inputs, weights, columns, label_position)
     _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
 

@@ -167,3 +167,29 @@ def test_a_model_gets_its_columns(tmp_path):
     preprocess = Preprocess((2,), (0.0,) * 2, (1.0,) * 2, ("x", "y"))
     data = open_source(tmp_path / "a.csv", label="kind").labelled(preprocess)
     assert torch.equal(data.features, torch.tensor([[2.0, 1], [4, 3]]))
+
+
+@pytest.mark.parametrize("header", ["", "x,y,x,z\n"])
+def test_the_label_of_a_row_is_where_it_was_in_training(tmp_path, header):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}0,1,2,3\n1,4,5,6\n")
+    label = "z" if header else "1"
+    table = from_csv(path, label=label)
+    preprocess = Preprocess.fit(table.inputs, columns=table.columns, label_position=table.label_position)
+    rows = [preprocess.prepare(one.value) for one in open_source(path).read([0, 1])]
+    assert torch.equal(torch.stack(rows), table.inputs)
+
+
+def test_a_named_label_has_its_place_in_rows_without_a_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("label,x,z\n0,1,2\n1,3,4\n")
+    table = from_csv(path)
+    preprocess = Preprocess.fit(table.inputs, columns=table.columns, label_position=table.label_position)
+    row = open_source("new.csv", b"1,5,6\n").read([0])[0].value
+    assert preprocess.prepare(row).tolist() == [5, 6]
+
+
+def test_a_guessed_last_label_gives_way_to_a_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("1,2,0\n3,4,1\n")
+    assert from_csv(path).label_position is None

@@ -219,9 +219,13 @@ def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
 
 
 def as_data(
-    name: str, inputs: Tensor, labels: Labels, columns: tuple[str, ...] | None = None
+    name: str,
+    inputs: Tensor,
+    labels: Labels,
+    columns: tuple[str, ...] | None = None,
+    label_position: int | None = None,
 ) -> Dataset | Table:
     """Images uint8 (N, C, H, W) or rows (N, F) with labels."""
     if inputs.ndim == 4:
         return Dataset(inputs, labels.indices, labels.classes, name)
-    return Table(inputs.float(), labels.indices, labels.classes, name, columns)
+    return Table(inputs.float(), labels.indices, labels.classes, name, columns, label_position)

@@ -110,7 +110,11 @@ class TableFile(Source):
         assert labels is not None
         column = self._label_column()
         names = None if self._header is None else _without(self._header, column)
+        position = None
         if preprocess is None:
+            # Last without being asked for is a guess: the header of another file may know better.
+            if self._label is not None or column < len(self._lines[0].cells) - 1:
+                position = column
             width = len(self._lines[0].cells) - 1
             if width == 0:
                 raise DataError(f"{self._place.short_name} needs a column of numbers beside the labels")
@@ -123,7 +127,7 @@ class TableFile(Source):
         for line in self._lines:
             row = Row(_without(line.cells, column), names, self._place_of(line))
             rows.append(preprocess.prepare(row))
-        return as_data(self.name, torch.stack(rows), labels, preprocess.columns)
+        return as_data(self.name, torch.stack(rows), labels, preprocess.columns, position)
 
     def _place_of(self, line: _Line) -> str:
         return f"{self._place.short_name}, line {line.number}"
