@@ -303,3 +303,27 @@ def test_ray_writes_the_same_rows(model, pictures, tmp_path):
     here, ray = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("here", "ray"))
     assert here.equals(ray)
     assert len(here) == 2500
+
+
+def test_a_folder_of_somebody_else_is_refused_and_left_alone(rows_model, tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n")
+    foreign = tmp_path / "o.jsonl.parts" / "thesis.txt"
+    foreign.parent.mkdir()
+    foreign.write_text("years of work")
+    with pytest.raises(DataError, match=r"o.jsonl.parts holds files that are no parts .* move it away"):
+        predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.jsonl")
+    assert foreign.read_text() == "years of work"
+
+
+def test_only_what_was_written_is_removed(rows_model, tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n")
+    parts = tmp_path / "o.jsonl.parts"
+    parts.mkdir()
+    (parts / ".settings.json-0123").write_text("of a process that was killed")
+
+    def add(*_):
+        (parts / "thesis.txt").write_text("years of work")
+
+    predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.jsonl", report=add)
+    assert [path.name for path in parts.iterdir()] == ["thesis.txt"]
+    assert (tmp_path / "o.jsonl").exists()

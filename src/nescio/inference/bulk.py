@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from nescio.inference.model import TrainedModel
 from nescio.inference.records import CHUNK, Record, records_of, to_csv, to_json_lines
 
 PLACES = ("here", "ray")
+SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,11 @@ def _claim(plan: _Plan) -> int:
         "inputs": source.fingerprint(),
         "chunk": CHUNK,
     }
-    path = plan.parts / "settings.json"
+    path = plan.parts / SETTINGS
+    if plan.parts.is_dir() and not path.exists():
+        found = [name for name in os.listdir(plan.parts) if not _was_written_for(name, SETTINGS)]
+        if found:
+            raise DataError(f"{plan.parts} holds files that are no parts of a prediction; move it away")
     try:
         present = json.loads(path.read_text()) if path.exists() else None
     except ValueError as error:
@@ -222,8 +227,18 @@ def _put_together(plan: _Plan, chunks: range) -> int:
         os.replace(aside, plan.out)
     except OSError as error:
         raise DataError(f"{plan.parts} can't be put together: {error}; remove it to start anew") from error
-    shutil.rmtree(plan.parts)
+    ours = (SETTINGS, *(plan.part(chunk).name for chunk in chunks))
+    for name in os.listdir(plan.parts):
+        if any(_was_written_for(name, one) for one in ours):
+            (plan.parts / name).unlink()
+    with suppress(OSError):  # somebody else's files stay
+        plan.parts.rmdir()
     return errors
+
+
+def _was_written_for(name: str, ours: str) -> bool:
+    """Whether a file is one of ours, or what a process that was killed while it wrote that left behind."""
+    return name == ours or name.startswith(f".{ours}-")
 
 
 class _Form(ABC):
