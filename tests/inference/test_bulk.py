@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 
@@ -327,3 +328,20 @@ def test_only_what_was_written_is_removed(rows_model, tmp_path):
     predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.jsonl", report=add)
     assert [path.name for path in parts.iterdir()] == ["thesis.txt"]
     assert (tmp_path / "o.jsonl").exists()
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_names_that_are_no_utf8(model, tmp_path, ending):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    strange = folder / os.fsdecode(b"caf\xe9.png")
+    try:
+        strange.write_bytes(b"no picture")
+    except OSError:
+        pytest.skip("this disk takes no such name")
+    Image.new("L", (16, 16)).save(folder / "plain.png")
+    out = tmp_path / f"o.{ending}"
+    assert predict_to_file(model, [folder, strange], out) == bulk.Outcome(inputs=3, errors=2)
+    content = str(pq.read_table(out).to_pylist()) if ending == "parquet" else out.read_text("utf-8")
+    assert "caf" in content
+    assert "plain.png" in content

@@ -14,7 +14,7 @@ from torch import Tensor
 from nescio.data._labels import counted, is_no_label
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess
-from nescio.data.sources.base import Input, Labels, Place, Source, as_data
+from nescio.data.sources.base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError
 
 # What numpy and zipfile raise on a file that is none, or a damaged one, or one that claims too much.
@@ -62,7 +62,10 @@ class ArrayFile(Source):
 
     def read(self, indices: Sequence[int]) -> list[Input]:
         """The inputs at these positions, named file:1, file:2 and so on."""
-        return [Input(f"{self._place.name}:{index + 1}", _tensor(self._inputs[index])) for index in indices]
+        return [
+            Input(f"{printable(self._place.name)}:{index + 1}", _tensor(self._inputs[index]))
+            for index in indices
+        ]
 
     def fingerprint(self) -> str:
         """The digest of the file."""

@@ -81,7 +81,7 @@ class Place:
     @property
     def short_name(self) -> str:
         """The last part of the name, for messages."""
-        return Path(self.name).name or self.name
+        return printable(Path(self.name).name or self.name)
 
     @property
     def suffix(self) -> str:
@@ -116,6 +116,11 @@ class Place:
     def digest(self) -> str:
         """SHA-256 of the file."""
         return hashlib.sha256(self.read_bytes()).hexdigest()
+
+
+def printable(name: str) -> str:
+    """A name that every file can hold: bytes of a file's name that are no UTF-8 are written as escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 class Source(ABC):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from nescio._registry import Registry
-from nescio.data.sources.base import Input, Place, Source
+from nescio.data.sources.base import Input, Place, Source, printable
 from nescio.errors import DataError, InputError
 
 SourceClass = TypeVar("SourceClass", bound=type[Source])
@@ -165,8 +165,8 @@ class UnreadableSource(Source):
     about: ClassVar[str] = "what can't be opened"
 
     def __init__(self, name: str, error: str) -> None:
-        self.name = name
-        self._error = " ".join(error.split())
+        self.name = printable(name)
+        self._error = printable(" ".join(error.split()))
 
     def __len__(self) -> int:
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from nescio.data._pictures import SUFFIXES, Header
 from nescio.data._values import Picture
 from nescio.data.dataset import Dataset
 from nescio.data.preprocess import Preprocess
-from nescio.data.sources.base import Input, Labels, Place, Source
+from nescio.data.sources.base import Input, Labels, Place, Source, printable
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64
@@ -30,7 +31,7 @@ class PictureFile(Source):
     about: ClassVar[str] = "single pictures"
 
     def __init__(self, place: Place) -> None:
-        self.name = place.name
+        self.name = printable(place.name)
         self._place = place
 
     @classmethod
@@ -103,7 +104,8 @@ class PictureFolder(Source):
         found = []
         for index in indices:
             file = self._pictures[index]
-            found.append(Input(str(self._given / file), Picture(self._folder / file, file.name)))
+            picture = Picture(self._folder / file, printable(file.name))
+            found.append(Input(printable(str(self._given / file)), picture))
         return found
 
     def fingerprint(self) -> str:
@@ -111,7 +113,7 @@ class PictureFolder(Source):
         found = hashlib.sha256()
         for file in self._pictures:
             state = (self._folder / file).stat()
-            found.update(f"{file.as_posix()}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+            found.update(os.fsencode(f"{file.as_posix()}\0{state.st_size}\0{state.st_mtime_ns}\n"))
         return found.hexdigest()
 
     @property
