@@ -39,3 +39,9 @@ def test_a_data_set_of_the_catalog():
     letters = open_source("letters")
     assert (len(letters), letters.labels.classes) == (5000, tuple("ABCDEFGHIJ"))
     assert letters.read([0])[0].name == "letters:1"
+
+
+def test_a_table_keeps_what_it_knows_of_its_columns():
+    table = Table(torch.eye(2), torch.tensor([0, 1]), ("a", "b"), "t", ("x", "z"), 0)
+    again = MemorySource.of(table).labelled()
+    assert (again.columns, again.label_position) == (("x", "z"), 0)

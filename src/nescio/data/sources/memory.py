@@ -23,6 +23,8 @@ class MemorySource(Source):
         inputs: (N, ...), images or rows.
         name: Inputs are called name:1, name:2 and so on; without a name 1, 2 and so on.
         labels: What they are, where that is known.
+        columns: The names of the columns of rows, where they have names.
+        label_position: Where the labels were among the columns, see Table.
 
     Example:
         >>> import torch
@@ -32,15 +34,27 @@ class MemorySource(Source):
 
     about: ClassVar[str] = "tensors"
 
-    def __init__(self, inputs: Tensor, name: str = "", labels: Labels | None = None) -> None:
+    def __init__(
+        self,
+        inputs: Tensor,
+        name: str = "",
+        labels: Labels | None = None,
+        columns: tuple[str, ...] | None = None,
+        label_position: int | None = None,
+    ) -> None:
         self.inputs = inputs
         self.name = name
         self._labels = labels
+        self._columns = columns
+        self._label_position = label_position
 
     @classmethod
     def of(cls, data: Dataset | Table) -> MemorySource:
         """A Dataset or a Table as a source."""
-        return cls(data.inputs, data.name, Labels(data.labels, data.classes))
+        labels = Labels(data.labels, data.classes)
+        if isinstance(data, Table):
+            return cls(data.inputs, data.name, labels, data.columns, data.label_position)
+        return cls(data.inputs, data.name, labels)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -63,7 +77,7 @@ class MemorySource(Source):
         """The tensors themselves: nothing is copied."""
         if self._labels is None:
             return super().labelled(preprocess)  # which says that there are none
-        return as_data(self.name, self.inputs, self._labels)
+        return as_data(self.name, self.inputs, self._labels, self._columns, self._label_position)
 
 
 class CatalogSource(MemorySource):
