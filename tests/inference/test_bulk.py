@@ -345,3 +345,29 @@ def test_names_that_are_no_utf8(model, tmp_path, ending):
     content = str(pq.read_table(out).to_pylist()) if ending == "parquet" else out.read_text("utf-8")
     assert "caf" in content
     assert "plain.png" in content
+
+
+def stopped_after_a_part(model, places, out):
+    def stop(done, _):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        predict_to_file(model, places, out, report=stop)
+
+
+def test_what_differs_from_the_parts_is_said(model, pictures, tmp_path, small_chunks):
+    stopped_after_a_part(model, [pictures], tmp_path / "o.jsonl")
+    spec = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=4)
+    other = saved(tmp_path / "other.safetensors", spec, EDL())
+    with pytest.raises(DataError, match=r"another prediction \(not the same: model\); remove it"):
+        predict_to_file(other, [pictures], tmp_path / "o.jsonl")
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_a_damaged_part_is_said(model, pictures, tmp_path, small_chunks, ending):
+    out = tmp_path / f"o.{ending}"
+    stopped_after_a_part(model, [pictures], out)
+    (tmp_path / f"o.{ending}.parts" / f"00000000.{ending}").write_bytes(b"\xff\xfe{")
+    with pytest.raises(DataError, match=r"parts can't be put together: .*; remove it to start anew"):
+        predict_to_file(model, [pictures], out)

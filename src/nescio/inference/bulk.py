@@ -163,8 +163,10 @@ def _claim(plan: _Plan) -> int:
     except ValueError as error:
         raise DataError(f"{path} is damaged; remove {plan.parts} to start anew") from error
     if present not in (None, settings):
+        known = present if isinstance(present, dict) else {}
+        others = ", ".join(name for name, value in settings.items() if known.get(name) != value)
         raise DataError(
-            f"{plan.parts} holds parts of another prediction (model or inputs differ); "
+            f"{plan.parts} holds parts of another prediction (not the same: {others}); "
             "remove it to start anew"
         )
     _write(path, json.dumps(settings).encode())
@@ -225,7 +227,7 @@ def _put_together(plan: _Plan, chunks: range) -> int:
     try:
         errors = plan.form().join([plan.part(chunk) for chunk in chunks], aside)
         os.replace(aside, plan.out)
-    except OSError as error:
+    except (OSError, ValueError, LookupError) as error:  # the last two: a part is damaged
         raise DataError(f"{plan.parts} can't be put together: {error}; remove it to start anew") from error
     ours = (SETTINGS, *(plan.part(chunk).name for chunk in chunks))
     for name in os.listdir(plan.parts):
