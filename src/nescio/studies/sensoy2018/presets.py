@@ -348,7 +348,7 @@ PAPER = (
                 overrides=Overrides(training={"epochs": 20}),
                 former=Overrides(seeds=1),
             ),
-            Entry("edl-notebook", former=AWAITED),
+            Entry("edl-notebook"),
             Entry("edl-cross-entropy", seeds=3, measurements=SCORES, former=FORMER_MNIST),
             Entry("edl-type2", seeds=3, measurements=SCORES, former=FORMER_MNIST),
         ),
