@@ -22,6 +22,7 @@ COLOURS = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"
 WIDTH = 10.6  # inches, of all panels together at most
 PEAK = 0.2  # a class is drawn when some model at some angle finds it at least so probable
+TICKS = range(0, 181, 60)  # degrees; more of them touch each other where there are four panels
 
 
 @in_our_style
@@ -95,7 +96,7 @@ def _draw_lines(axes: Any, numbers: Any, classes: Sequence[int], with_uncertaint
         )
     if with_uncertainty:
         axes.plot(numbers["degrees"], numbers["uncertainty"], color=INK, linestyle="--", label="uncertainty")
-    axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=range(0, 181, 30), xticklabels=[])
+    axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=TICKS, xticklabels=[])
 
 
 def _draw_strip(axes: Any, numbers: Any) -> None:
@@ -108,7 +109,7 @@ def _draw_strip(axes: Any, numbers: Any) -> None:
     half = (numbers["degrees"][2] - numbers["degrees"][0]) / 2
     ends = (numbers["degrees"][0] - half, numbers["degrees"][-1] + half)
     axes.imshow(np.concatenate(tiles, axis=1), cmap="gray", aspect="auto", extent=(*ends, 0, 1))
-    axes.set(xlim=ends, xticks=range(0, 181, 30), yticks=[], xlabel="turned by, degrees")
+    axes.set(xlim=ends, xticks=TICKS, yticks=[], xlabel="turned by, degrees")
     axes.grid(False)
 
 
