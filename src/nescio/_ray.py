@@ -5,7 +5,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from nescio.errors import MissingExtraError
+from nescio.errors import InputError, MissingExtraError
+
+_PLACES = ("here", "ray")
+
+
+def require_place(on: str) -> None:
+    """Refuse a place to work that is neither this process nor a Ray cluster."""
+    if on not in _PLACES:
+        raise InputError(f"on must be one of {', '.join(_PLACES)}, got {on!r}")
 
 
 def start_ray() -> Any:

@@ -1,5 +1,6 @@
 import pytest
 
+from nescio.encoders import MLPSpec
 from nescio.encoders._settings import require_dropout, whole_numbers
 from nescio.errors import InputError
 
@@ -18,6 +19,7 @@ def test_what_is_no_list_of_whole_numbers(values):
 @pytest.mark.parametrize("share", [0, 0.0, 0.5, 0.999])
 def test_a_share_of_dropout(share):
     require_dropout(share)
+    assert MLPSpec(4, 2, dropout=share).dropout == share
 
 
 @pytest.mark.parametrize("share", [1, -0.1, "0.5", None, float("nan")])

@@ -20,14 +20,13 @@ import torch
 
 from nescio import __version__
 from nescio._files import write_atomically
-from nescio._ray import start_ray
+from nescio._ray import require_place, start_ray
 from nescio.data.sources import Place, Source, open_sources
 from nescio.errors import DataError, InputError, MissingExtraError
 from nescio.inference._model_file import model_path
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import CHUNK, Record, records_of, to_csv, to_json_lines
 
-PLACES = ("here", "ray")
 SETTINGS = "settings.json"
 
 
@@ -85,8 +84,7 @@ def predict_to_file(
         >>> outcome, len(lines)
         (Outcome(inputs=2, errors=1), 2)
     """
-    if on not in PLACES:
-        raise InputError(f"on must be one of {', '.join(PLACES)}, got {on!r}")
+    require_place(on)
     plan = _Plan(
         model_path(model).resolve(), tuple(str(place) for place in places), Path.cwd(), Path(out).resolve()
     )

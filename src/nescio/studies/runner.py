@@ -18,16 +18,15 @@ import torch
 
 from nescio._files import write_atomically
 from nescio._locks import one_at_a_time
-from nescio._ray import start_ray
+from nescio._ray import require_place, start_ray
 from nescio.data import load
-from nescio.errors import InputError, NescioWarning
+from nescio.errors import NescioWarning
 from nescio.inference.model import TrainedModel
 from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan
 from nescio.studies.store import Record, Store, surroundings
 from nescio.studies.study import Experiment
 
-PLACES = ("here", "ray")
 RETRIES = 10  # of a task whose worker or node died
 
 Files = dict[str, bytes]  # the content of files by their place in the study's folder
@@ -65,8 +64,7 @@ def run(
     Raises:
         InputError: If on is neither, or a data set does not exist.
     """
-    if on not in PLACES:
-        raise InputError(f"on must be one of {', '.join(PLACES)}, got {on!r}")
+    require_place(on)
     progress = progress or Progress()
     _require_data(experiments, folder)
     if on == "ray":
