@@ -118,4 +118,13 @@ def test_a_part_of_a_sequence_is_a_sequence():
 
 
 def test_every_ability_has_its_own_word():
-    assert sorted(ability.value for ability in Ability) == ["dropout", "features", "layers"]
+    assert sorted(ability.value for ability in Ability) == ["dropout", "features", "layers", "pretrained"]
+
+
+def test_what_only_pretrained_encoders_have():
+    assert MLPSpec.default_shape is None
+    assert MLPSpec(3, 2).normalization is None
+    with pytest.raises(InputError, match="the encoder mlp has no pretrained weights"):
+        MLPSpec(3, 2).pretrained_weights()
+    with pytest.raises(InputError, match="the encoder lenet takes images, and has no tokenizer"):
+        LeNetSpec().tokenizer_json()

@@ -31,6 +31,7 @@ def test_by_name_or_by_default():
     assert make_encoder(None, (1, 20, 20), 4) == LeNetSpec(1, 20, 20, 4)
     assert make_encoder("lenet", (1, 20, 20), 4, hidden=7) == LeNetSpec(1, 20, 20, 4, hidden=7)
     assert make_encoder(None, (5,), 4) == make_encoder("mlp", (5,), 4) == MLPSpec(5, 4)
+    assert make_encoder(None, (5,), 4, kind=InputKind.ROWS) == MLPSpec(5, 4)
 
 
 @pytest.mark.parametrize("spec", [LeNetSpec(num_classes=4, padding="same"), MLPSpec(3, 2, hidden=(8,))])
@@ -50,6 +51,12 @@ def test_there_and_back_through_json(spec):
         ),
         (lambda: spec_from_dict({"kind": "mlp"}), "settings do not fit the encoder mlp: .*in_features"),
         (lambda: make_encoder("vgg", (3,), 2), "encoder must be one of"),
+        (
+            lambda: make_encoder("mlp", (9,), 2, kind=InputKind.TEXTS),
+            r"takes rows, got texts of shape \(9,\)",
+        ),
+        (lambda: make_encoder(None, None, 2), "kind or input_shape must say what the inputs are"),
+        (lambda: make_encoder("mlp", None, 2), "mlp has no default shape: input_shape must be that of"),
         (lambda: make_encoder("mlp", (1, 20, 20), 2), "takes rows, got images .* for these there are: lenet"),
     ],
 )
@@ -71,12 +78,17 @@ class Featureless(LeNetSpec):
     num_features = LeNetSpec.__mro__[1].num_features
 
 
+class Promising(MLPSpec):
+    abilities = frozenset(Ability)
+
+
 @pytest.mark.parametrize(
     ("name", "spec", "reason"),
     [
         ("mlp", MLPSpec(3, 2), "must be a subclass of EncoderSpec, got MLPSpec"),
         ("list", list, "must be a subclass of EncoderSpec, got <class 'list'>"),
         ("other", MLPSpec, "MLPSpec calls itself 'mlp', but is registered as 'other'"),
+        ("mlp", Promising, "declares Ability.PRETRAINED, but does not define pretrained_weights"),
         ("lenet", Featureless, "declares Ability.FEATURES, but does not define num_features"),
     ],
 )

@@ -1,10 +1,11 @@
 """Encoders: what turns an input into features, with a head on top. A new one is a file and a line in OURS."""
 
+from nescio._kinds import InputKind
 from nescio.encoders.base import (
     Ability,
     EncoderSpec,
-    InputKind,
     Layers,
+    Normalization,
     SequentialEncoder,
     features_of,
     input_kind,
@@ -34,6 +35,7 @@ __all__ = [
     "Layers",
     "LeNetSpec",
     "MLPSpec",
+    "Normalization",
     "SequentialEncoder",
     "encoders_for",
     "features_of",

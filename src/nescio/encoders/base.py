@@ -11,25 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
+from nescio._kinds import InputKind
 from nescio._registry import require_defined, with_settings
 from nescio.errors import InputError
-
-
-class InputKind(Enum):
-    """What one input is: an image (channels, height, width) or a row of numbers (features,).
-
-    Example:
-        >>> from nescio.encoders import LeNetSpec
-        >>> LeNetSpec.inputs
-        <InputKind.IMAGES: 'images'>
-    """
-
-    IMAGES = "images"
-    ROWS = "rows"
 
 
 class Ability(Enum):
@@ -38,6 +26,7 @@ class Ability(Enum):
     DROPOUT: its spec has a field `dropout`, the share of units that are switched off by chance in training.
     LAYERS: it can be built from other layers than torch's own; `build` takes `layers`.
     FEATURES: its network has `features(inputs)` (N, F) and `head`, and its spec knows `num_features`.
+    PRETRAINED: its `pretrained_weights()` fetches weights that were trained before, on other data.
 
     Example:
         >>> from nescio.encoders import MLPSpec
@@ -48,6 +37,27 @@ class Ability(Enum):
     DROPOUT = "dropout"
     LAYERS = "layers"
     FEATURES = "features"
+    PRETRAINED = "pretrained"
+
+
+class Normalization(NamedTuple):
+    """How raw 8-bit channels become what a network was trained on: (value - mean) / scale.
+
+    Args:
+        mean: Subtracted, one number for each channel.
+        scale: Divided by, one number for each channel.
+
+    Example:
+        >>> around_zero = Normalization(mean=(127.0,), scale=(128.0,))
+        >>> (255 - around_zero.mean[0]) / around_zero.scale[0]
+        1.0
+    """
+
+    mean: tuple[float, ...]
+    scale: tuple[float, ...]
+
+
+ALL_BUT_PRETRAINED = frozenset(Ability) - {Ability.PRETRAINED}
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,9 @@ TORCH_LAYERS = Layers()
 
 Spec = TypeVar("Spec", bound="EncoderSpec")
 
-_NUM_AXES = {3: InputKind.IMAGES, 1: InputKind.ROWS}
+# By the number of axes, what an input is where nobody has said it; ids of tokens look like rows.
+_GUESSED = {3: InputKind.IMAGES, 1: InputKind.ROWS}
+_NUM_AXES = {InputKind.IMAGES: 3, InputKind.ROWS: 1, InputKind.TEXTS: 1}
 _REQUIRED = {
     "kind": "its name, as users and files give it",
     "about": "one line for people",
@@ -99,6 +111,10 @@ class EncoderSpec(ABC):
         abilities: What methods may ask of it.
         num_classes: K, a field of every spec.
         input_shape: Of one input, without the batch axis: a field or a property of every spec.
+        default_shape: Of one input, where the data leave it open, as pretrained encoders like it; None where
+            the data decide.
+        normalization: For images, what is subtracted from raw 8-bit channels and what they are divided by
+            then; None where the data decide.
 
     Example:
         >>> from dataclasses import dataclass
@@ -126,6 +142,7 @@ class EncoderSpec(ABC):
     about: ClassVar[str]
     inputs: ClassVar[InputKind]
     abilities: ClassVar[frozenset[Ability]]
+    default_shape: ClassVar[tuple[int, ...] | None] = None
     num_classes: int
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
@@ -158,6 +175,35 @@ class EncoderSpec(ABC):
         """F, the number of features that the head sees; defined where `Ability.FEATURES` is declared."""
         raise InputError(f"the encoder {self.kind} has no features")
 
+    @property
+    def normalization(self) -> Normalization | None:
+        """How raw 8-bit channels become inputs; None where the data decide."""
+        return None
+
+    def pretrained_weights(self) -> dict[str, Tensor]:
+        """Weights that were trained before, for the network that `build` gives, without those of its head.
+
+        They are fetched where they are not here, and verified. Defined where `Ability.PRETRAINED` is
+        declared.
+
+        Returns:
+            Tensors by the names of the network's state dict, less all that start with "head.".
+
+        Raises:
+            InputError: If the encoder has none.
+            FetchError: If they can't be had; the message lists what was tried, and what to do.
+        """
+        raise InputError(f"the encoder {self.kind} has no pretrained weights")
+
+    def tokenizer_json(self) -> str:
+        """The tokenizer of a text encoder, as the JSON that the library `tokenizers` reads.
+
+        Raises:
+            InputError: If the encoder takes no texts.
+            FetchError: If it can't be had.
+        """
+        raise InputError(f"the encoder {self.kind} takes {self.inputs.value}, and has no tokenizer")
+
     @classmethod
     def for_inputs(cls: type[Spec], input_shape: Sequence[int], num_classes: int, /, **settings: Any) -> Spec:
         """The spec for inputs of a shape.
@@ -178,8 +224,8 @@ class EncoderSpec(ABC):
             >>> MLPSpec.for_inputs((4,), 3, hidden=(16,))
             MLPSpec(in_features=4, num_classes=3, hidden=(16,), dropout=0.0)
         """
-        kind = input_kind(input_shape)
-        if kind is not cls.inputs:
+        if not has_axes_of(cls.inputs, input_shape):
+            kind = input_kind(input_shape)
             raise InputError(
                 f"the encoder {cls.kind} takes {cls.inputs.value}, got {kind.value} of shape "
                 f"{tuple(input_shape)}"
@@ -294,7 +340,7 @@ def require_features(module: nn.Module) -> None:
 
 
 def input_kind(input_shape: Sequence[int]) -> InputKind:
-    """What inputs of this shape are.
+    """What inputs of this shape are, where nobody has said that they are texts.
 
     Args:
         input_shape: Of one input, without the batch axis.
@@ -309,9 +355,14 @@ def input_kind(input_shape: Sequence[int]) -> InputKind:
         >>> input_kind((1, 28, 28))
         <InputKind.IMAGES: 'images'>
     """
-    if len(input_shape) not in _NUM_AXES:
+    if len(input_shape) not in _GUESSED:
         raise InputError(
             f"an input must be an image (channels, height, width) or a row (features,), "
             f"got the shape {tuple(input_shape)}"
         )
-    return _NUM_AXES[len(input_shape)]
+    return _GUESSED[len(input_shape)]
+
+
+def has_axes_of(kind: InputKind, input_shape: Sequence[int]) -> bool:
+    """Whether inputs of this shape can be of this kind."""
+    return len(input_shape) == _NUM_AXES[kind]

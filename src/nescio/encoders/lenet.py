@@ -11,8 +11,16 @@ import torch
 from torch import nn
 
 from nescio._checks import require_whole
+from nescio._kinds import InputKind
 from nescio.encoders._settings import require_dropout, whole_numbers
-from nescio.encoders.base import TORCH_LAYERS, Ability, EncoderSpec, InputKind, Layers, SequentialEncoder
+from nescio.encoders.base import (
+    ALL_BUT_PRETRAINED,
+    TORCH_LAYERS,
+    Ability,
+    EncoderSpec,
+    Layers,
+    SequentialEncoder,
+)
 from nescio.errors import InputError
 
 _KERNEL_SIZE = 5
@@ -50,7 +58,7 @@ class LeNetSpec(EncoderSpec):
     kind: ClassVar[str] = "lenet"
     about: ClassVar[str] = "the paper's LeNet for small images: two convolutions and a hidden layer"
     inputs: ClassVar[InputKind] = InputKind.IMAGES
-    abilities: ClassVar[frozenset[Ability]] = frozenset(Ability)
+    abilities: ClassVar[frozenset[Ability]] = ALL_BUT_PRETRAINED
     in_channels: int = 1
     height: int = 28
     width: int = 28

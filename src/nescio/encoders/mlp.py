@@ -10,8 +10,16 @@ from typing import Any, ClassVar
 from torch import nn
 
 from nescio._checks import require_whole
+from nescio._kinds import InputKind
 from nescio.encoders._settings import require_dropout, whole_numbers
-from nescio.encoders.base import TORCH_LAYERS, Ability, EncoderSpec, InputKind, Layers, SequentialEncoder
+from nescio.encoders.base import (
+    ALL_BUT_PRETRAINED,
+    TORCH_LAYERS,
+    Ability,
+    EncoderSpec,
+    Layers,
+    SequentialEncoder,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class MLPSpec(EncoderSpec):
     kind: ClassVar[str] = "mlp"
     about: ClassVar[str] = "a multi-layer perceptron for rows of numbers"
     inputs: ClassVar[InputKind] = InputKind.ROWS
-    abilities: ClassVar[frozenset[Ability]] = frozenset(Ability)
+    abilities: ClassVar[frozenset[Ability]] = ALL_BUT_PRETRAINED
     in_features: int
     num_classes: int
     hidden: tuple[int, ...] = (64, 64)

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from nescio._kinds import InputKind
 from nescio._registry import Registry, with_settings
-from nescio.encoders.base import Ability, EncoderSpec, InputKind, input_kind
+from nescio.encoders.base import Ability, EncoderSpec, has_axes_of, input_kind
 from nescio.errors import InputError
 
 SpecClass = TypeVar("SpecClass", bound=type[EncoderSpec])
@@ -28,6 +29,10 @@ def _check(name: str, spec: type[EncoderSpec]) -> None:
         raise InputError(f"{spec.__name__} must have input_shape, as a field or as a property")
     if Ability.DROPOUT in spec.abilities and "dropout" not in fields:
         raise InputError(f"{spec.__name__} declares Ability.DROPOUT, but has no field dropout")
+    if Ability.PRETRAINED in spec.abilities and spec.pretrained_weights is EncoderSpec.pretrained_weights:
+        raise InputError(
+            f"{spec.__name__} declares Ability.PRETRAINED, but does not define pretrained_weights"
+        )
     if Ability.FEATURES in spec.abilities and spec.num_features is EncoderSpec.num_features:
         raise InputError(f"{spec.__name__} declares Ability.FEATURES, but does not define num_features")
 
@@ -35,7 +40,7 @@ def _check(name: str, spec: type[EncoderSpec]) -> None:
 ENCODERS: Registry[type[EncoderSpec]] = Registry("encoder", "nescio.encoders", check=_check)
 
 # What is trained where nobody has chosen an encoder.
-DEFAULT_ENCODERS = {InputKind.IMAGES: "lenet", InputKind.ROWS: "mlp"}
+DEFAULT_ENCODERS: dict[InputKind | None, str] = {InputKind.IMAGES: "lenet", InputKind.ROWS: "mlp"}
 
 
 def register_encoder(spec: SpecClass) -> SpecClass:
@@ -60,14 +65,21 @@ def register_encoder(spec: SpecClass) -> SpecClass:
 
 
 def make_encoder(
-    name: str | None, input_shape: Sequence[int], num_classes: int, /, **settings: Any
+    name: str | None,
+    input_shape: Sequence[int] | None,
+    num_classes: int,
+    /,
+    *,
+    kind: InputKind | None = None,
+    **settings: Any,
 ) -> EncoderSpec:
     """The spec of an encoder for data of a shape.
 
     Args:
         name: One of the registered names; None for the default of such inputs.
-        input_shape: Of one input, without the batch axis.
+        input_shape: Of one input, without the batch axis; None for the encoder's own default shape.
         num_classes: K.
+        kind: What the inputs are; None for images or rows, by the number of axes.
         settings: Fields of the spec that are not to have their defaults.
 
     Returns:
@@ -80,15 +92,32 @@ def make_encoder(
         >>> make_encoder(None, (4,), 3, hidden=(16,))
         MLPSpec(in_features=4, num_classes=3, hidden=(16,), dropout=0.0)
     """
-    kind = input_kind(input_shape)
-    chosen = ENCODERS.get(DEFAULT_ENCODERS[kind] if name is None else name)
+    if name is None:
+        if kind is None and input_shape is not None:
+            kind = input_kind(input_shape)
+        if kind not in DEFAULT_ENCODERS:
+            raise InputError("without a name of an encoder, kind or input_shape must say what the inputs are")
+        name = DEFAULT_ENCODERS[kind]
+    chosen = ENCODERS.get(name)
+    if input_shape is None:
+        input_shape = _default_shape(chosen)
+    if kind is None:
+        kind = chosen.inputs if has_axes_of(chosen.inputs, input_shape) else input_kind(input_shape)
     if chosen.inputs is not kind:
-        fitting = ", ".join(encoders_for(kind))
+        fitting = ", ".join(encoders_for(kind)) or "none"
         raise InputError(
             f"the encoder {name} takes {chosen.inputs.value}, got {kind.value} of shape "
             f"{tuple(input_shape)}; for these there are: {fitting}"
         )
     return chosen.for_inputs(input_shape, num_classes, **settings)
+
+
+def _default_shape(chosen: type[EncoderSpec]) -> tuple[int, ...]:
+    if chosen.default_shape is None:
+        raise InputError(
+            f"the encoder {chosen.kind} has no default shape: input_shape must be that of the data, got None"
+        )
+    return chosen.default_shape
 
 
 def encoders_for(kind: InputKind) -> list[str]:

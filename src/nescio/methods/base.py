@@ -24,6 +24,7 @@ _ASKED_FOR = {
     Ability.DROPOUT: "dropout that can be set",
     Ability.LAYERS: "layers that can be replaced",
     Ability.FEATURES: "features below its head",
+    Ability.PRETRAINED: "pretrained weights",
 }
 
 
