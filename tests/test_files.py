@@ -1,11 +1,13 @@
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from nescio._files import digest, named, read_tensors, write_atomically, write_tensors
+from nescio._files import digest, move_atomically, named, read_tensors, write_atomically, write_tensors
 from nescio.errors import ModelFileError
 
 
@@ -21,6 +23,26 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_is_moved_into_place_is_on_the_disk_before(tmp_path, monkeypatch):
+    written, path = tmp_path / "aside", tmp_path / "file"
+    written.write_bytes(b"new")
+    written.chmod(0o444)
+    path.write_bytes(b"old")
+    seen = []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: [seen.append(path.read_bytes()), flush(number)])
+    move_atomically(written, path)
+    assert seen == [b"old"]
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_torch_is_not_waited_for():
+    code = "import sys, nescio._files, nescio.data._store; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_tensors_come_back_with_their_header(tmp_path):

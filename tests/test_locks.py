@@ -1,3 +1,5 @@
+import os
+import platform
 import subprocess
 import sys
 
@@ -8,7 +10,7 @@ from nescio._locks import one_at_a_time
 
 def test_a_lock_that_is_free_is_not_waited_for(tmp_path):
     waited = []
-    with one_at_a_time(tmp_path / "new" / "lock", lambda: waited.append(True)):
+    with one_at_a_time(tmp_path / "new" / "lock", waited.append):
         assert (tmp_path / "new" / "lock").exists()
     assert waited == []
 
@@ -18,18 +20,18 @@ def test_a_lock_that_another_has_is_waited_for(tmp_path):
     held.acquire()
     order = []
 
-    def release():
-        order.append("waited")
+    def release(holder):
+        order.append(holder)
         held.release()
 
     with one_at_a_time(tmp_path / "lock", release):
         order.append("held")
-    assert order == ["waited", "held"]
+    assert order == ["another process", "held"]
 
 
 def test_it_is_released_after_an_error(tmp_path):
     try:
-        with one_at_a_time(tmp_path / "lock", lambda: None):
+        with one_at_a_time(tmp_path / "lock", lambda _: None):
             raise ValueError
     except ValueError:
         pass
@@ -37,6 +39,32 @@ def test_it_is_released_after_an_error(tmp_path):
     again.acquire()
     assert again.is_locked
     again.release()
+
+
+def test_who_holds_it_is_said(tmp_path):
+    code = """
+import sys, pathlib
+from nescio._locks import one_at_a_time
+with one_at_a_time(pathlib.Path(sys.argv[1]), lambda _: None, keep=False):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+    path = tmp_path / "lock"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout.readline() == "held\n"
+    said = []
+
+    def let_go(holder):
+        said.append(holder)
+        other.communicate("\n")
+
+    with one_at_a_time(path, let_go, keep=False):
+        # The file that the other removed is not the one that is held now.
+        assert path.read_text() == f"process {os.getpid()} on {platform.node()}"
+    assert said == [f"process {other.pid} on {platform.node()}"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_torch_is_not_waited_for():

@@ -1,4 +1,7 @@
-"""Files: written in one step, so that a path holds the old content or the new; tensors with a digest."""
+"""Files: written in one step, so that a path holds the old content or the new; tensors with a digest.
+
+Torch is not waited for by this import: what fetches data sets writes files too.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from nescio.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KEY = "nescio"  # of our header among a file's metadata
 FORMER_KEY = "evidentia"  # as files of format 1 have it, from before the project got its name
@@ -35,16 +38,25 @@ def write_atomically(path: Path, content: bytes) -> None:
     try:
         with aside.open("xb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        move_atomically(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
 
 
+def move_atomically(written: Path, path: Path) -> None:
+    """Move a file that was written aside, on the same disk, into place: first its content is on the disk."""
+    # Windows flushes only what is open for writing; elsewhere a file may be read-only.
+    mode = "rb+" if os.name == "nt" else "rb"
+    with written.open(mode) as file:
+        os.fsync(file.fileno())
+    os.replace(written, path)
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """A safetensors file with the header as JSON in its metadata, and a digest of both."""
+    from safetensors.torch import save
+
     plain = _apart({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
     write_atomically(path, save(plain, metadata={KEY: text}))
@@ -85,6 +97,8 @@ def read_tensors(path: Path) -> TensorFile:
 
 def digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
     """SHA-256 over names, kinds, shapes and values of tensors, and a text."""
+    import torch
+
     found = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = tensors[name]

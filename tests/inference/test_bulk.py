@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -371,3 +372,51 @@ def test_a_damaged_part_is_said(model, pictures, tmp_path, small_chunks, ending)
     (tmp_path / f"o.{ending}.parts" / f"00000000.{ending}").write_bytes(b"\xff\xfe{")
     with pytest.raises(DataError, match=r"parts can't be put together: .*; remove it to start anew"):
         predict_to_file(model, [pictures], out)
+
+
+def test_two_at_once_write_one_after_the_other(rows_model, tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n4,5,6\n")
+    code = """
+import sys
+from nescio.inference.bulk import predict_to_file
+def report(done, total):
+    if done == 0:
+        print("began", flush=True)
+        sys.stdin.readline()
+predict_to_file(sys.argv[1], [sys.argv[2]], sys.argv[3], report=report)
+"""
+    out = tmp_path / "o.csv"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, rows_model, tmp_path / "x.csv", out],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout.readline() == "began\n"
+    said = []
+
+    def let_go(line):
+        said.append(line)
+        assert not out.exists()
+        other.communicate("\n")
+
+    outcome = predict_to_file(rows_model, [tmp_path / "x.csv"], out, on_wait=let_go)
+    assert other.returncode == 0
+    assert said == [f"process {other.pid} on {platform.node()} is writing {out}; waiting"]
+    assert outcome.inputs == 2
+    assert len(out.read_text().splitlines()) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "x.csv"]
+
+
+def test_the_whole_file_is_on_the_disk_before_it_has_its_name(rows_model, tmp_path, monkeypatch):
+    (tmp_path / "x.csv").write_text("1,2,3\n")
+    flushed = set()
+    flush = os.fsync
+
+    def noted(number):
+        flushed.add(os.fstat(number).st_ino)
+        flush(number)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.csv")
+    assert (tmp_path / "o.csv").stat().st_ino in flushed

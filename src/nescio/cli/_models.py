@@ -224,7 +224,7 @@ def _predict_to_file(models: dict[str, Path], files: list[str], out: Path, on: s
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        outcome = predict_to_file(path, files, out, on=on, report=show)
+        outcome = predict_to_file(path, files, out, on=on, report=show, on_wait=console.print)
     unread = f", {outcome.errors:,} of them without an answer (column error)" if outcome.errors else ""
     typer.echo(f"{out}: {outcome.inputs:,} inputs{unread}")
     if outcome.errors:

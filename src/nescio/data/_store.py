@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pooch
 
+from nescio._files import move_atomically
 from nescio._locks import one_at_a_time
 from nescio.data._downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
 from nescio.data._progress import Report, reporting, say
@@ -128,7 +129,7 @@ def _explaining(entry: Entry, home: Path) -> Iterator[None]:
 def _locked(name: str) -> AbstractContextManager[None]:
     """One process at a time; who has to wait is told so."""
     path = cache_dir() / ".locks" / f"{name}.lock"
-    return one_at_a_time(path, lambda: say(f"another process is fetching {name}; waiting"))
+    return one_at_a_time(path, lambda holder: say(f"{holder} is fetching {name}; waiting"))
 
 
 def _fill(home: Path, entry: Entry, origins: list[Origin]) -> None:
@@ -182,7 +183,7 @@ def _fetch_from(origin: Origin, entry: Entry, home: Path, report: Report) -> Non
         for file in entry.files:
             _verify_file(folder / file.name, file)
         for file in entry.files:
-            os.replace(folder / file.name, home / file.name)
+            move_atomically(folder / file.name, home / file.name)
 
 
 def _verify_file(path: Path, file: File) -> None:

@@ -11,7 +11,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 import torch
 
 from nescio import __version__
-from nescio._files import write_atomically
+from nescio._files import move_atomically, write_atomically
+from nescio._locks import one_at_a_time
 from nescio._ray import require_place, start_ray
 from nescio.data.sources import Place, Source, open_sources
 from nescio.errors import DataError, InputError, MissingExtraError
@@ -54,8 +55,11 @@ def predict_to_file(
     *,
     on: str = "here",
     report: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Write a file with a record for each input; begun before and stopped, it goes on.
+
+    Of several processes that write the same file, one works and the others wait for it.
 
     Args:
         model: A model file, or the folder of a run.
@@ -63,6 +67,7 @@ def predict_to_file(
         out: The file to write: .parquet, .csv, or .jsonl with a JSON object a line.
         on: "here", or "ray" for Ray Data on the machines of a cluster, which must all see the files.
         report: Called with the inputs done so far and their number in all.
+        on_wait: Called with one line for people, where another process writes the same file.
 
     Returns:
         How many inputs there were, and how many of them could not be answered.
@@ -89,8 +94,26 @@ def predict_to_file(
         model_path(model).resolve(), tuple(str(place) for place in places), Path.cwd(), Path(out).resolve()
     )
     plan.form()  # refuses an ending that is none
+    if plan.out.is_dir():
+        raise InputError(f"--out must name a file, {plan.out} is a folder")
     if on == "ray":
         start_ray()
+
+    def say_who(holder: str) -> None:
+        if on_wait:
+            on_wait(f"{holder} is writing {out}; waiting")
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(
+                one_at_a_time(plan.out.with_name(f".{plan.out.name}.lock"), say_who, keep=False)
+            )
+        except OSError as error:
+            raise DataError(f"{out} can't be written: {error.strerror or error}") from error
+        return _predict_alone(plan, on, report)
+
+
+def _predict_alone(plan: _Plan, on: str, report: Callable[[int, int], None] | None) -> Outcome:
     total = _claim(plan)
     chunks = range(math.ceil(total / CHUNK))
     missing = [chunk for chunk in chunks if not plan.part(chunk).exists()]
@@ -141,8 +164,6 @@ def _size(chunk: int, total: int) -> int:
 
 def _claim(plan: _Plan) -> int:
     """Make the folder for the parts, or know it again; the number of inputs."""
-    if plan.out.is_dir():
-        raise InputError(f"--out must name a file, {plan.out} is a folder")
     TrainedModel.load(plan.model)  # said now, not after a while
     source = plan.source()
     settings = {
@@ -224,7 +245,7 @@ def _put_together(plan: _Plan, chunks: range) -> int:
     aside = plan.parts / f"whole{plan.out.suffix.lower()}"
     try:
         errors = plan.form().join([plan.part(chunk) for chunk in chunks], aside)
-        os.replace(aside, plan.out)
+        move_atomically(aside, plan.out)
     except (OSError, ValueError, LookupError) as error:  # the last two: a part is damaged
         raise DataError(f"{plan.parts} can't be put together: {error}; remove it to start anew") from error
     ours = (SETTINGS, *(plan.part(chunk).name for chunk in chunks))

@@ -141,8 +141,11 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
     progress = progress or Progress()
     own_folder = run_folder(folder, plan)
     path = own_folder / "model.safetensors"
-    waits = f"{name}: another process is at it; waiting"
-    with one_at_a_time(own_folder / "lock", lambda: progress.say(waits)):
+
+    def say_who(holder: str) -> None:
+        progress.say(f"{name}: {holder} is at it; waiting")
+
+    with one_at_a_time(own_folder / "lock", say_who):
         if path.exists():
             return TrainedModel.load(path)
         settings = plan.settings()
