@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nescio.data import load
+from nescio.data._catalog import CIFAR10, DIGITS
 from nescio.data._store import fetch
-from nescio.data.catalog import CIFAR10, DIGITS
 
 REPETITIONS = 15
 MOST_READS, MOST_MEMORY = 3, 1.3

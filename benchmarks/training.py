@@ -23,7 +23,7 @@ from nescio.encoders import LeNetSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Method, Softmax
 from nescio.training import Samples, TrainingSettings, as_input
-from nescio.training.loop import Loop
+from nescio.training._loop import Loop
 
 SAMPLES, BATCH, REPETITIONS = 5120, 256, 7
 MOST_TO_CROSS_ENTROPY, LEAST_TO_USUAL, MOST_TO_FORWARD = 1.05, 2.5, 1.03

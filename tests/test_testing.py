@@ -67,17 +67,17 @@ def test_one_that_keeps_its_promises():
 @pytest.mark.parametrize(
     ("check", "promise", "reason"),
     [
-        (testing.predicts_a_distribution, "shape", r"probabilities must be \(N, K\), got \(7, 3\)"),
-        (testing.predicts_a_distribution, "mode", "predict must leave evaluation mode on"),
-        (testing.draws_from_its_generator_alone, "generator", "the same generator must give the same"),
-        (testing.draws_from_its_generator_alone, "stochastic", "is_stochastic is False, found True"),
-        (testing.has_a_finite_loss_with_gradients, "scalar", r"the loss must be finite and \(\)"),
-        (testing.has_a_finite_loss_with_gradients, "gradient", "0.weight must have a finite gradient"),
-        (testing.measures_held_out_samples_alike, "held out", "the loss in evaluation mode must not draw"),
-        (testing.counts_weights_like_repetition, "weights", "not close"),
-        (testing.works_in_bfloat16, "bfloat16", "the loss must be float32 under autocast"),
-        (testing.works_in_float64, "float64", "loss must stay float64"),
-        (testing.learns_and_lasts, "learns", "easy data must be learned"),
+        (testing._predicts_a_distribution, "shape", r"probabilities must be \(N, K\), got \(7, 3\)"),
+        (testing._predicts_a_distribution, "mode", "predict must leave evaluation mode on"),
+        (testing._draws_from_its_generator_alone, "generator", "the same generator must give the same"),
+        (testing._draws_from_its_generator_alone, "stochastic", "is_stochastic is False, found True"),
+        (testing._has_a_finite_loss_with_gradients, "scalar", r"the loss must be finite and \(\)"),
+        (testing._has_a_finite_loss_with_gradients, "gradient", "0.weight must have a finite gradient"),
+        (testing._measures_held_out_samples_alike, "held out", "the loss in evaluation mode must not draw"),
+        (testing._counts_weights_like_repetition, "weights", "not close"),
+        (testing._works_in_bfloat16, "bfloat16", "the loss must be float32 under autocast"),
+        (testing._works_in_float64, "float64", "loss must stay float64"),
+        (testing._learns_and_lasts, "learns", "easy data must be learned"),
     ],
 )
 def test_a_broken_promise_is_found(check, promise, reason):
@@ -108,11 +108,11 @@ class Unstable(MLPSpec):
 @pytest.mark.parametrize(
     ("check", "promise", "reason"),
     [
-        (testing.gives_logits, "logits", r"logits must be \(N, K\), got \(1, 4\)"),
-        (testing.has_the_features_it_declares, "features", "num_features is 99, found 8"),
-        (testing.has_the_dropout_it_declares, "dropout", "a training pass must draw"),
-        (testing.takes_the_layers_it_declares, "layers", "must come from the layers that are given"),
-        (testing.goes_through_json, "json", "has no setting 'promise'"),
+        (testing._gives_logits, "logits", r"logits must be \(N, K\), got \(1, 4\)"),
+        (testing._has_the_features_it_declares, "features", "num_features is 99, found 8"),
+        (testing._has_the_dropout_it_declares, "dropout", "a training pass must draw"),
+        (testing._takes_the_layers_it_declares, "layers", "must come from the layers that are given"),
+        (testing._goes_through_json, "json", "has no setting 'promise'"),
     ],
 )
 def test_a_broken_promise_of_an_encoder_is_found(check, promise, reason):

@@ -19,15 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nescio.studies.claims import MARKS
-from nescio.studies.estimates import text_of
+from nescio.studies._claims import MARKS
+from nescio.studies._estimates import text_of
 from nescio.studies.results import find
 from nescio.studies.sensoy2018 import _dead_classes as dead_classes
+from nescio.studies.sensoy2018._arms import ARMS, COMPARED
 from nescio.studies.sensoy2018._claims import check_all
+from nescio.studies.sensoy2018._results import PaperResults
 from nescio.studies.sensoy2018._table1 import PUBLISHED
-from nescio.studies.sensoy2018.arms import ARMS, COMPARED
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
-from nescio.studies.sensoy2018.results import PaperResults
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", "docs/methods.md", "docs/limits.md")

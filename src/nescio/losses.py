@@ -78,7 +78,7 @@ class EvidentialLoss(nn.Module):
             require_whole("num_classes", num_classes, least=2)
         _require_one_of("risk", risk, tuple(RISKS))
         _require_one_of("reduction", reduction, REDUCTIONS)
-        require_divergence_weight(divergence_weight)
+        _require_divergence_weight(divergence_weight)
         require_number("annealing_epochs", annealing_epochs)
         evidence_function(evidence)
         self.num_classes = num_classes
@@ -245,7 +245,7 @@ def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
         raise InputError(f"{name} must be one of {', '.join(names)}, got {value!r}")
 
 
-def require_divergence_weight(weight: float | str) -> None:
+def _require_divergence_weight(weight: float | str) -> None:
     """A number from 0 on, or "auto"."""
     if isinstance(weight, str) and weight == AUTO:
         return

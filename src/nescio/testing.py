@@ -73,7 +73,7 @@ def check_encoder(encoder: EncoderSpec) -> None:
         check(encoder)
 
 
-def says_what_it_is(method: Method, encoder: EncoderSpec) -> None:
+def _says_what_it_is(method: Method, encoder: EncoderSpec) -> None:
     """It has a name, a line about it and settings that go through JSON and back."""
     _require(bool(method.name) and bool(method.about), "name and about must not be empty")
     _require(method.passes >= 1 and method.trainings >= 1, "passes and trainings must be 1 or more")
@@ -82,7 +82,7 @@ def says_what_it_is(method: Method, encoder: EncoderSpec) -> None:
     hash(method)  # which a frozen dataclass of plain settings can be
 
 
-def predicts_a_distribution(method: Method, encoder: EncoderSpec) -> None:
+def _predicts_a_distribution(method: Method, encoder: EncoderSpec) -> None:
     """Probabilities (N, K) that add up to one, doubt from 0 to 1, and the network left as it was."""
     for count in (1, 4):
         module = _built(method, encoder).eval()
@@ -97,7 +97,7 @@ def predicts_a_distribution(method: Method, encoder: EncoderSpec) -> None:
         _require(not any(part.training for part in module.modules()), "predict must leave evaluation mode on")
 
 
-def draws_from_its_generator_alone(method: Method, encoder: EncoderSpec) -> None:
+def _draws_from_its_generator_alone(method: Method, encoder: EncoderSpec) -> None:
     """The same generator gives the same prediction; another one does not where it is stochastic."""
     module = _built(method, encoder).eval()
     inputs = _batch_for(encoder).inputs
@@ -113,7 +113,7 @@ def draws_from_its_generator_alone(method: Method, encoder: EncoderSpec) -> None
     _require(untouched, "predict must leave torch's own generator alone")
 
 
-def has_a_finite_loss_with_gradients(method: Method, encoder: EncoderSpec) -> None:
+def _has_a_finite_loss_with_gradients(method: Method, encoder: EncoderSpec) -> None:
     """A loss () and logits (N, K) of each member, and a finite gradient for every weight."""
     for count in (1, 6):
         for member in method.members(_built(method, encoder).train()):
@@ -127,7 +127,7 @@ def has_a_finite_loss_with_gradients(method: Method, encoder: EncoderSpec) -> No
                 _require(has_one, f"{name} must have a finite gradient")
 
 
-def measures_held_out_samples_alike(method: Method, encoder: EncoderSpec) -> None:
+def _measures_held_out_samples_alike(method: Method, encoder: EncoderSpec) -> None:
     """In evaluation mode the loss needs no gradient and draws nothing."""
     member = method.members(_built(method, encoder).eval())[0]
     batch = _batch_for(encoder)
@@ -137,7 +137,7 @@ def measures_held_out_samples_alike(method: Method, encoder: EncoderSpec) -> Non
     _require(bool(first == second), f"the loss in evaluation mode must not draw, got {first} and {second}")
 
 
-def counts_weights_like_repetition(method: Method, encoder: EncoderSpec) -> None:
+def _counts_weights_like_repetition(method: Method, encoder: EncoderSpec) -> None:
     """A sample of weight 2 counts like two samples, one of weight 0 like none."""
     member = method.members(_built(method, encoder).eval())[0]
     batch = _batch_for(encoder)
@@ -151,7 +151,7 @@ def counts_weights_like_repetition(method: Method, encoder: EncoderSpec) -> None
     assert_close(weighted, expected)
 
 
-def works_in_bfloat16(method: Method, encoder: EncoderSpec) -> None:
+def _works_in_bfloat16(method: Method, encoder: EncoderSpec) -> None:
     """Under autocast the loss stays float32, and a prediction a distribution."""
     module = _built(method, encoder)
     batch = _batch_for(encoder)
@@ -163,7 +163,7 @@ def works_in_bfloat16(method: Method, encoder: EncoderSpec) -> None:
     assert_close(prediction.probabilities.sum(1), torch.ones(6))
 
 
-def works_in_float64(method: Method, encoder: EncoderSpec) -> None:
+def _works_in_float64(method: Method, encoder: EncoderSpec) -> None:
     """A network in float64 has a loss, logits and probabilities in float64."""
     module = _built(method, encoder).double()
     batch = _batch_for(encoder)
@@ -176,7 +176,7 @@ def works_in_float64(method: Method, encoder: EncoderSpec) -> None:
         _require(value.dtype == torch.float64, f"{name} must stay float64, got {value.dtype}")
 
 
-def learns_and_lasts(method: Method, encoder: EncoderSpec) -> None:
+def _learns_and_lasts(method: Method, encoder: EncoderSpec) -> None:
     """Trained on easy data its held-out loss falls; saved and loaded it predicts the same."""
     data = _easy_data(encoder)
     settings = TrainingSettings(epochs=12, batch_size=16, learning_rate=5e-3)
@@ -198,7 +198,7 @@ def learns_and_lasts(method: Method, encoder: EncoderSpec) -> None:
     _require(same, "a loaded model must predict what the saved one does")
 
 
-def exports_or_says_why_not(method: Method, encoder: EncoderSpec) -> None:
+def _exports_or_says_why_not(method: Method, encoder: EncoderSpec) -> None:
     """A method that does not draw can be exported; one that draws is refused with the reason."""
     data = _easy_data(encoder)
     settings = TrainingSettings(epochs=1, batch_size=32)
@@ -221,20 +221,20 @@ def exports_or_says_why_not(method: Method, encoder: EncoderSpec) -> None:
 
 
 METHOD_CHECKS: tuple[MethodCheck, ...] = (
-    says_what_it_is,
-    predicts_a_distribution,
-    draws_from_its_generator_alone,
-    has_a_finite_loss_with_gradients,
-    measures_held_out_samples_alike,
-    counts_weights_like_repetition,
-    works_in_bfloat16,
-    works_in_float64,
-    learns_and_lasts,
-    exports_or_says_why_not,
+    _says_what_it_is,
+    _predicts_a_distribution,
+    _draws_from_its_generator_alone,
+    _has_a_finite_loss_with_gradients,
+    _measures_held_out_samples_alike,
+    _counts_weights_like_repetition,
+    _works_in_bfloat16,
+    _works_in_float64,
+    _learns_and_lasts,
+    _exports_or_says_why_not,
 )
 
 
-def goes_through_json(encoder: EncoderSpec) -> None:
+def _goes_through_json(encoder: EncoderSpec) -> None:
     """Its fields are plain data, and the data decide as many as they can."""
     again = spec_from_dict(json.loads(json.dumps(spec_to_dict(encoder))))
     _require(again == encoder, f"fields must come back from JSON as they were, got {again}")
@@ -243,7 +243,7 @@ def goes_through_json(encoder: EncoderSpec) -> None:
     _require(fitted.num_classes == encoder.num_classes, f"for_inputs gave {fitted.num_classes} classes")
 
 
-def gives_logits(encoder: EncoderSpec) -> None:
+def _gives_logits(encoder: EncoderSpec) -> None:
     """(N, K) for any N, in float32 and float64, with the same weights from the same seed."""
     first = _seeded(encoder)
     second = _seeded(encoder)
@@ -258,7 +258,7 @@ def gives_logits(encoder: EncoderSpec) -> None:
             _require(logits.dtype == dtype, f"logits must be {dtype} like the inputs, got {logits.dtype}")
 
 
-def has_the_features_it_declares(encoder: EncoderSpec) -> None:
+def _has_the_features_it_declares(encoder: EncoderSpec) -> None:
     """features(inputs) (N, F), and a head that makes the logits of them."""
     if Ability.FEATURES not in encoder.abilities:
         return
@@ -272,7 +272,7 @@ def has_the_features_it_declares(encoder: EncoderSpec) -> None:
     _require(torch.equal(head(features), network(inputs)), "head(features(inputs)) must be the logits")
 
 
-def has_the_dropout_it_declares(encoder: EncoderSpec) -> None:
+def _has_the_dropout_it_declares(encoder: EncoderSpec) -> None:
     """Its share can be set; with it a training draws, without it nothing does."""
     if Ability.DROPOUT not in encoder.abilities:
         return
@@ -283,7 +283,7 @@ def has_the_dropout_it_declares(encoder: EncoderSpec) -> None:
         _require(differs == draws, f"with {spec} a training pass must {'' if draws else 'not '}draw")
 
 
-def takes_the_layers_it_declares(encoder: EncoderSpec) -> None:
+def _takes_the_layers_it_declares(encoder: EncoderSpec) -> None:
     """It builds all its dense layers and convolutions from the layers that it is given."""
     if Ability.LAYERS not in encoder.abilities:
         return
@@ -305,11 +305,11 @@ def takes_the_layers_it_declares(encoder: EncoderSpec) -> None:
 
 
 ENCODER_CHECKS: tuple[EncoderCheck, ...] = (
-    goes_through_json,
-    gives_logits,
-    has_the_features_it_declares,
-    has_the_dropout_it_declares,
-    takes_the_layers_it_declares,
+    _goes_through_json,
+    _gives_logits,
+    _has_the_features_it_declares,
+    _has_the_dropout_it_declares,
+    _takes_the_layers_it_declares,
 )
 
 

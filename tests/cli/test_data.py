@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from nescio.cli import app
-from nescio.data.catalog import ENTRIES, MADE
+from nescio.data._catalog import ENTRIES, MADE
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import hashlib
 import struct
 import zlib
 
-from nescio.data.catalog import Entry, File
+from nescio.data._catalog import Entry, File
 
 CONTENT = b"the right bytes " * 1000
 WANTED = {"file": len(CONTENT)}

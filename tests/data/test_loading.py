@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from nescio.data import load
+from nescio.data._catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
 from nescio.data._formats import idx_bytes
-from nescio.data.catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
 from nescio.errors import DataError, FetchError, InputError
 
 

@@ -279,7 +279,7 @@ import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
 from tests.data.made import entry
 from nescio.cli import app
-from nescio.data import _store, catalog
+from nescio.data import _store, _catalog as catalog
 class Endless:
     label, needs_network = "endless", True
     def deliver(self, wanted, folder, report):

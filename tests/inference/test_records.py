@@ -14,7 +14,7 @@ from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError
 from nescio.inference import records
 from nescio.inference.model import TrainedModel
-from nescio.inference.records import FIELDS, as_source, predict_records, records_of, to_csv, to_json_lines
+from nescio.inference.records import FIELDS, _as_source, predict_records, records_of, to_csv, to_json_lines
 from nescio.methods import EDL, Softmax
 
 CLASSES = ("cat", "dog", "owl")
@@ -148,7 +148,7 @@ def test_whatever_inputs_are(rows, tmp_path):
         "sent.npy:1",
     ]
     with pytest.raises(InputError, match="inputs must be a source, tensors or paths, got int"):
-        as_source(3)
+        _as_source(3)
 
 
 def test_pictures_of_a_model_for_rows_and_rows_for_pictures(rows, pictures, tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.methods import METHODS, make_method
-from nescio.testing import METHOD_CHECKS, learns_and_lasts
+from nescio.testing import METHOD_CHECKS, _learns_and_lasts
 
 SPECS = {
     "lenet": LeNetSpec(1, 16, 16, 10, filters=(4, 6), hidden=16),
@@ -26,7 +26,7 @@ def made(name, wanted=WANTED):
 @pytest.mark.parametrize("name", METHODS)
 def test_contract(name, check, spec):
     wanted = dict(WANTED)
-    if check is learns_and_lasts:
+    if check is _learns_and_lasts:
         wanted["warm_up_epochs"] = 100  # these data are too few to outweigh a prior
     method = made(name, wanted)
     check(method, method.default_encoder(SPECS[spec]))

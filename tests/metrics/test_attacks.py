@@ -12,7 +12,7 @@ from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Dropout, Ensemble, Softmax
 from nescio.metrics import fgsm, loss_gradient, pgd, probabilities_of, without_gradient
-from nescio.metrics.attacks import true_class_loss
+from nescio.metrics.attacks import _true_class_loss
 
 SPEC = LeNetSpec(1, 16, 16, num_classes=3, filters=(3, 4), hidden=8, dropout=0.0)
 METHODS = (Softmax(), EDL(), EDL(evidence="relu", output_bias=1.0), Ensemble(num_members=2))
@@ -122,13 +122,13 @@ def test_the_gradient_is_that_of_finite_differences(images, labels):
     gradient = loss_gradient(probabilities, inputs, labels)
     step = torch.zeros_like(inputs)
     step[:, 0, 7, 7] = 1e-6
-    loss = [true_class_loss(probabilities(inputs + sign * step), labels) for sign in (1, -1)]
+    loss = [_true_class_loss(probabilities(inputs + sign * step), labels) for sign in (1, -1)]
     torch.testing.assert_close(gradient[:, 0, 7, 7], (loss[0] - loss[1]) / 2e-6, rtol=1e-5, atol=1e-9)
 
 
 def test_the_loss_is_minus_the_logarithm():
     p = torch.tensor([[0.2, 0.3, 0.5], [0.7, 0.2, 0.1], [0.0, 1.0, 0.0]])
-    loss = true_class_loss(p, torch.tensor([0, 0, 1]))
+    loss = _true_class_loss(p, torch.tensor([0, 0, 1]))
     torch.testing.assert_close(loss, torch.tensor([-np.log(0.2), -np.log(0.7), 0.0], dtype=torch.float32))
 
 
@@ -136,7 +136,7 @@ def test_a_probability_that_rounds_to_one_keeps_its_gradient():
     logits = torch.tensor([[60.0, 0.0, 1.0]], requires_grad=True)
     p = logits.softmax(1)
     assert p[0, 0] == 1
-    (gradient,) = torch.autograd.grad(true_class_loss(p, torch.tensor([0])).sum(), logits)
+    (gradient,) = torch.autograd.grad(_true_class_loss(p, torch.tensor([0])).sum(), logits)
     exact = logits.detach().double().requires_grad_()
     (expected,) = torch.autograd.grad(-exact.log_softmax(1)[0, 0], exact)
     # log_softmax in float64 cancels to exactly zero for the true class; the others are what is left.
@@ -146,7 +146,7 @@ def test_a_probability_that_rounds_to_one_keeps_its_gradient():
 
 def test_a_probability_of_zero_gives_no_nan():
     p = torch.tensor([[0.0, 1.0]], requires_grad=True)
-    loss = true_class_loss(p, torch.tensor([0]))
+    loss = _true_class_loss(p, torch.tensor([0]))
     (gradient,) = torch.autograd.grad(loss.sum(), p)
     assert loss.isfinite().all()
     assert gradient.isfinite().all()
@@ -178,11 +178,11 @@ def test_attacks_stay_within_reach_and_range(images, labels, epsilon):
 
 def test_attacks_make_the_true_class_less_probable(images, labels):
     probabilities = probabilities_of(model_of(Softmax()))
-    before = true_class_loss(probabilities(images), labels)
+    before = _true_class_loss(probabilities(images), labels)
     once = fgsm(images, loss_gradient(probabilities, images, labels), 0.1)
     often = pgd(probabilities, images, labels, 0.1)
-    assert (true_class_loss(probabilities(once), labels) > before).all()
-    assert (true_class_loss(probabilities(often), labels) > before).all()
+    assert (_true_class_loss(probabilities(once), labels) > before).all()
+    assert (_true_class_loss(probabilities(often), labels) > before).all()
 
 
 def test_a_start_drawn_with_one_seed_is_one_start(images, labels):

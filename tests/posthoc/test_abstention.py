@@ -22,10 +22,10 @@ from nescio.posthoc.abstention import (
     MOST_CANDIDATES,
     NOTHING,
     AbstentionRule,
-    binomial_cdf,
-    candidate_counts,
-    clopper_pearson,
-    fewest_samples,
+    _binomial_cdf,
+    _candidate_counts,
+    _clopper_pearson,
+    _fewest_samples,
 )
 from nescio.training import TrainingSettings
 
@@ -145,7 +145,7 @@ def test_the_same_draws_catch_a_rule_without_a_bound(name):
 
 def test_small_sets_keep_their_promise_and_give_nothing_away():
     """With one candidate no bound is lost: 59 samples without an error come in 0.9495^59 = 4.7% of draws."""
-    assert candidate_counts(59, 0.05, LEVEL) == [59]
+    assert _candidate_counts(59, 0.05, LEVEL) == [59]
     broken = broken_promises(POPULATIONS["constant just above"], chosen_by_rule, n=59)
     assert stats.binom.ppf(0.001, DRAWS, 0.9495**59) <= broken <= at_most(LEVEL, DRAWS)
 
@@ -246,7 +246,7 @@ def test_a_perfect_classifier_is_used_for_all():
     score, labels = held_out(rate=lambda u: 0 * u)
     rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
     assert (rule.threshold, rule.held_out_coverage, rule.held_out_error) == (EVERYTHING, 1.0, 0.0)
-    counts = candidate_counts(1000, 0.01, 1 - 0.95)
+    counts = _candidate_counts(1000, 0.01, 1 - 0.95)
     assert rule.bound == pytest.approx(1 - (0.05 / len(counts)) ** (1 / 1000), rel=1e-9)
     assert (
         rule.describe() == "accepts 100% of held-out inputs; error among them at most 1% with 95% confidence"
@@ -318,7 +318,9 @@ def naive_bound(errors, count, level, steps=20_000):
     ("errors", "count", "level"), [(0, 1, 0.05), (0, 60, 0.05), (1, 12, 0.001), (7, 40, 0.3), (19, 20, 0.01)]
 )
 def test_bound_is_that_of_a_naive_search(errors, count, level):
-    assert clopper_pearson(errors, count, level) == pytest.approx(naive_bound(errors, count, level), abs=5e-5)
+    assert _clopper_pearson(errors, count, level) == pytest.approx(
+        naive_bound(errors, count, level), abs=5e-5
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -327,37 +329,37 @@ def test_bound_and_sum_are_those_of_scipy(data):
     count = data.draw(st.integers(1, 200_000))
     errors = data.draw(st.integers(0, count - 1))
     level = data.draw(st.floats(1e-9, 0.9))
-    assert clopper_pearson(errors, count, level) == pytest.approx(
+    assert _clopper_pearson(errors, count, level) == pytest.approx(
         stats.beta.ppf(1 - level, errors + 1, count - errors), rel=1e-6, abs=1e-12
     )
     p = data.draw(st.floats(1e-6, 1 - 1e-6))
-    assert binomial_cdf(errors, count, p) == pytest.approx(
+    assert _binomial_cdf(errors, count, p) == pytest.approx(
         stats.binom.cdf(errors, count, p), rel=1e-6, abs=1e-12
     )
 
 
 def test_nothing_is_known_without_samples_or_without_a_right_answer():
-    assert clopper_pearson(0, 0, 0.05) == 1
-    assert clopper_pearson(5, 5, 0.05) == 1
-    assert binomial_cdf(400, 500, 0.001) == 1
+    assert _clopper_pearson(0, 0, 0.05) == 1
+    assert _clopper_pearson(5, 5, 0.05) == 1
+    assert _binomial_cdf(400, 500, 0.001) == 1
 
 
 def test_the_fewest_samples_are_those_that_no_error_certifies():
-    assert fewest_samples(0.01, 0.05) == 299
+    assert _fewest_samples(0.01, 0.05) == 299
     assert 0.99**299 <= 0.05 < 0.99**298
-    assert fewest_samples(1e-310, 0.05) == 10**15
+    assert _fewest_samples(1e-310, 0.05) == 10**15
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 10**7), st.floats(1e-4, 0.9), st.floats(1e-6, 0.9))
 def test_candidates_grow_to_all_and_each_could_be_certified(size, target, delta):
-    counts = candidate_counts(size, target, delta)
+    counts = _candidate_counts(size, target, delta)
     assert counts == sorted(set(counts))
     assert counts[-1] == size
     assert len(counts) <= MOST_CANDIDATES
-    assert len(counts) == 1 or counts[0] >= fewest_samples(target, delta / len(counts))
+    assert len(counts) == 1 or counts[0] >= _fewest_samples(target, delta / len(counts))
     assert counts[0] >= min(size, LEAST_COVERAGE * size)
-    if size >= 20 * fewest_samples(target, delta / MOST_CANDIDATES) and size > 10_000:
+    if size >= 20 * _fewest_samples(target, delta / MOST_CANDIDATES) and size > 10_000:
         assert all(1.09 < b / a < 1.12 for a, b in pairwise(counts))
 
 
@@ -388,7 +390,7 @@ def test_a_target_that_is_out_of_reach_is_said_and_nothing_is_accepted():
 def test_the_best_promise_is_the_least_bound_of_all_candidates_rounded_up():
     score = torch.linspace(0.01, 0.99, 100, dtype=torch.float64)
     labels = (torch.arange(100) % 4 == 3).long()
-    counts = candidate_counts(100, 0.05, 0.1)
+    counts = _candidate_counts(100, 0.05, 0.1)
     assert len(counts) > 3
     bounds = {c: stats.beta.ppf(1 - 0.1 / len(counts), c // 4 + 1, c - c // 4) for c in counts}
     best = min(bounds, key=bounds.get)

@@ -2,8 +2,8 @@ import pytest
 from tests.studies.small import SMALL
 
 from nescio.studies.runner import run
+from nescio.studies.sensoy2018._results import PaperResults
 from nescio.studies.sensoy2018.presets import PRESETS
-from nescio.studies.sensoy2018.results import PaperResults
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.studies.small import one, with_epochs
 
-from nescio.studies.runner import run_one
+from nescio.studies.runner import _run_one
 
 
 def experiment(epochs):
@@ -14,4 +14,4 @@ def experiment(epochs):
 
 
 if __name__ == "__main__":
-    run_one(experiment(int(sys.argv[2])), Path(sys.argv[1]))
+    _run_one(experiment(int(sys.argv[2])), Path(sys.argv[1]))

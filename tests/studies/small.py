@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nescio.studies.sensoy2018.overrides import EvalConfig, Overrides
+from nescio.studies.sensoy2018._overrides import EvalConfig, Overrides
 from nescio.studies.sensoy2018.presets import (
     DIGITS_TRAINING,
     EVERYTHING,

@@ -1,6 +1,6 @@
 import pytest
 
-from nescio.studies.claims import MARKS, NOT_REPRODUCED, PARTLY, REPRODUCED, Verdict, grade
+from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, REPRODUCED, Verdict, grade
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from nescio.metrics import Interval, mean_interval, wilson_interval
-from nescio.studies.estimates import Estimate, estimate, text_of
+from nescio.studies._estimates import Estimate, estimate, text_of
 
 
 def test_a_share_of_one_seed_has_wilson_s_interval():

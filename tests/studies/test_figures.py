@@ -11,7 +11,7 @@ from PIL import Image
 
 from nescio.metrics import wilson_interval
 from nescio.plots import STYLE
-from nescio.studies.figures import Curve, Figure, add_legend, draw_curve, panels, to_csv, write_figure
+from nescio.studies._figures import Curve, Figure, add_legend, draw_curve, panels, to_csv, write_figure
 
 STYLE_OF_A_LINE = {"color": "#000000", "label": "a line"}
 

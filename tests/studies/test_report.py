@@ -6,8 +6,8 @@ from tests.studies.page import Page
 
 from nescio.errors import DataError
 from nescio.plots import STYLE
-from nescio.studies.claims import NOT_REPRODUCED, PARTLY, REPRODUCED, CheckedClaim, Claim, Verdict
-from nescio.studies.figures import Figure, panels
+from nescio.studies._claims import NOT_REPRODUCED, PARTLY, REPRODUCED, CheckedClaim, Claim, Verdict
+from nescio.studies._figures import Figure, panels
 from nescio.studies.report import HTML, MARKDOWN, Report, Table, render, write_report
 
 

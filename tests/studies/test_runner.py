@@ -17,7 +17,16 @@ from tests.studies.two_nodes import experiments
 
 from nescio.errors import InputError, MissingExtraError, TrainingError
 from nescio.studies import runner
-from nescio.studies.runner import Progress, missing, run, run_folder, run_one, sources_first, store_in, train
+from nescio.studies.runner import (
+    Progress,
+    _run_folder,
+    _run_one,
+    _sources_first,
+    missing,
+    run,
+    store_in,
+    train,
+)
 
 EPOCHS = 5
 
@@ -38,7 +47,7 @@ def start(folder):
 
 
 def epochs_in(folder):
-    path = run_folder(folder, experiment(EPOCHS).plan) / "metrics.jsonl"
+    path = _run_folder(folder, experiment(EPOCHS).plan) / "metrics.jsonl"
     return path.read_text().splitlines() if path.exists() else []
 
 
@@ -53,10 +62,10 @@ def test_killed_and_started_again_beside_another_it_ends_with_the_same_numbers(t
     before = epochs_in(tmp_path / "killed")
     assert 2 <= len(before) < EPOCHS
     again = start(tmp_path / "killed")
-    run_one(experiment(EPOCHS), tmp_path / "killed")
+    _run_one(experiment(EPOCHS), tmp_path / "killed")
     output = again.communicate(timeout=240)[0].decode()
     assert again.returncode == 0, output
-    run_one(experiment(EPOCHS), tmp_path / "whole")
+    _run_one(experiment(EPOCHS), tmp_path / "whole")
     after = epochs_in(tmp_path / "killed")
     assert after[: len(before)] == before  # with their seconds: these epochs were not trained again
     assert len(after) == EPOCHS
@@ -98,7 +107,7 @@ def test_what_is_missing_is_computed_and_the_same(copied):
     for measurement in edl.measuring(("transfer", "rotation")).measurements:
         store_in(copied).path(edl.plan, measurement).unlink()
     said = []
-    run_one(edl, copied, Progress(said.append))
+    _run_one(edl, copied, Progress(said.append))
     assert said == ["digits/edl-0: rotation, transfer measured"]
     assert numbers_in(copied) == before
 
@@ -109,7 +118,7 @@ def test_a_measurement_with_other_settings_lies_beside_the_first(copied):
     other = replace(DIGITS, evaluation=replace(DIGITS.evaluation, pgd=(0.0, 0.2)))
     edl = one("edl", comparison=other)
     assert [each.name for each in missing(edl, copied)] == ["pgd"]
-    run_one(edl, copied)
+    _run_one(edl, copied)
     after = numbers_in(copied)
     assert {name: after[name] for name in before} == before
     (new,) = set(after) - set(before)
@@ -118,12 +127,12 @@ def test_a_measurement_with_other_settings_lies_beside_the_first(copied):
 
 def test_a_training_with_other_settings_has_a_folder_of_its_own(folder):
     longer = one("edl", comparison=with_epochs(3))
-    assert run_folder(folder, longer.plan) != run_folder(folder, one("edl").plan)
+    assert _run_folder(folder, longer.plan) != _run_folder(folder, one("edl").plan)
     assert [each.name for each in missing(longer, folder)] == list(MEASURED)
 
 
 def test_data_that_cannot_be_had_are_told_of_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "run_one", None)
+    monkeypatch.setattr(runner, "_run_one", None)
     other = replace(DIGITS, ood="moons")
     with pytest.raises(InputError, match="there is no data set 'moons'"):
         run(other.experiments(), tmp_path)
@@ -146,14 +155,14 @@ def test_what_another_process_measured_while_we_waited_is_not_measured_again(cop
 
     monkeypatch.setattr(runner, "train", train_beside_another)
     said = []
-    run_one(edl, copied, Progress(said.append))
+    _run_one(edl, copied, Progress(said.append))
     assert said == []
     assert path.read_bytes() == content
 
 
 def test_waiting_for_another_process_is_told(copied):
     plan = one("edl").plan
-    held = FileLock(run_folder(copied, plan) / "lock")
+    held = FileLock(_run_folder(copied, plan) / "lock")
     held.acquire()
     said = []
 
@@ -176,7 +185,7 @@ def stuck(**method):
 def test_progress_is_told(tmp_path):
     said, epochs = [], []
     progress = Progress(said.append, lambda name, metrics: epochs.append((name, metrics["epoch"])))
-    run_one(stuck(), tmp_path, progress)
+    _run_one(stuck(), tmp_path, progress)
     assert said[0] == "digits/edl-printed-0: training, 1 epochs"
     assert said[-1] == "digits/edl-printed-0: training, known measured"
     assert epochs == [("digits/edl-printed-0", 1)]
@@ -185,7 +194,7 @@ def test_progress_is_told(tmp_path):
 def test_warnings_of_a_training_are_told_once(tmp_path, recwarn):
     said = []
     dead = stuck(output_bias=-50.0)
-    run_one(dead, tmp_path, Progress(said.append))
+    _run_one(dead, tmp_path, Progress(said.append))
     assert sum("no evidence on any input" in line for line in said) == 1
     numbers = store_in(tmp_path).read(dead.plan, dead.measurements[1]).numbers
     assert numbers["evidence"]["dead"] == list(range(10))
@@ -265,24 +274,24 @@ def test_one_failure_does_not_lose_the_results_of_the_others(folder, tmp_path, m
 
 
 def test_sources_come_first_and_what_is_done_is_left_out(folder, tmp_path):
-    ordered = sources_first([one("edl"), one("dropout"), one("l2"), one("l2", 1)], tmp_path)
+    ordered = _sources_first([one("edl"), one("dropout"), one("l2"), one("l2", 1)], tmp_path)
     names = [each.name for each in ordered]
     assert names == ["digits/l2-0", "digits/edl-0", "digits/dropout-0", "digits/l2-1"]
     assert ordered[0].measurements == one("l2").measurements
-    alone = sources_first([one("edl", 1)], tmp_path)
+    alone = _sources_first([one("edl", 1)], tmp_path)
     assert [(each.name, bool(each.measurements)) for each in alone] == [
         ("digits/source of edl-1", False),
         ("digits/edl-1", True),
     ]
     assert alone[0].plan == one("l2", 1).plan
-    assert sources_first([one("edl"), one("l2")], folder) == []
+    assert _sources_first([one("edl"), one("l2")], folder) == []
 
 
 def test_a_source_whose_model_is_there_is_not_trained_again(copied):
     edl = one("edl")
     (transfer,) = edl.measuring(["transfer"]).measurements
     store_in(copied).path(edl.plan, transfer).unlink()
-    assert [each.name for each in sources_first([edl], copied)] == ["digits/edl-0"]
+    assert [each.name for each in _sources_first([edl], copied)] == ["digits/edl-0"]
 
 
 @pytest.mark.usefixtures("_no_training")
@@ -297,7 +306,7 @@ def test_a_worker_that_shares_no_folder(folder, tmp_path):
     assert missing(edl, tmp_path / "driver") == []
     (name,) = numbers_in(tmp_path / "driver")
     assert numbers_in(tmp_path / "driver")[name] == numbers_in(folder)[name]
-    assert (run_folder(tmp_path / "driver", edl.plan) / "model.safetensors").exists()
+    assert (_run_folder(tmp_path / "driver", edl.plan) / "model.safetensors").exists()
 
 
 @pytest.mark.usefixtures("_no_training")

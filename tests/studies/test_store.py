@@ -6,7 +6,7 @@ import torch
 from tests.studies.small import measurement, one
 
 from nescio.errors import DataError
-from nescio.studies.store import Record, Store, file_name_of, read_record, surroundings, to_json
+from nescio.studies.store import Record, Store, _file_name_of, _read_record, _to_json, surroundings
 
 EDL = one("edl")
 KNOWN = measurement(EDL, "known")
@@ -60,7 +60,7 @@ def test_a_record_is_written_once(store, record):
 
 
 def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
-    text = to_json(record)
+    text = _to_json(record)
     assert list(json.loads(text)) == ["format", "measurement", "training", "numbers", "made"]
     assert '"curve": [0.5, 0.25]' in text
     assert '"filters": [4, 6]' in text
@@ -80,12 +80,12 @@ def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
 def test_a_file_that_is_no_record(tmp_path, content, reason):
     (tmp_path / "bad.json").write_text(content)
     with pytest.raises(DataError, match=reason):
-        read_record(tmp_path / "bad.json")
+        _read_record(tmp_path / "bad.json")
 
 
 def test_no_file(tmp_path):
     with pytest.raises(DataError, match=r"gone\.json is damaged"):
-        read_record(tmp_path / "gone.json")
+        _read_record(tmp_path / "gone.json")
 
 
 def test_a_file_whose_settings_were_edited_is_refused(store, record):
@@ -97,7 +97,7 @@ def test_a_file_whose_settings_were_edited_is_refused(store, record):
 
 def test_the_name_depends_on_settings_alone(record):
     other = Record(record.measurement, record.training, {}, surroundings())
-    assert other.file_name == record.file_name == file_name_of(record.measurement, record.training)
+    assert other.file_name == record.file_name == _file_name_of(record.measurement, record.training)
 
 
 def test_surroundings():

@@ -31,7 +31,7 @@ def main(folder, chosen):
     import ray
     from ray.cluster_utils import Cluster
 
-    from nescio.studies.runner import run_on_ray
+    from nescio.studies.runner import _run_on_ray
 
     cluster = Cluster(
         initialize_head=True,
@@ -51,7 +51,7 @@ def main(folder, chosen):
 
     watcher = threading.Thread(target=kill, daemon=True)
     watcher.start()
-    run_on_ray(chosen, folder)
+    _run_on_ray(chosen, folder)
     watcher.join(timeout=60)
     alive, until = 2, time.monotonic() + 60
     while alive != 1 and time.monotonic() < until:  # the head takes its time to notice

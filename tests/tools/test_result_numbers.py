@@ -6,8 +6,8 @@ from tests.studies.sensoy2018.made import result, results_of
 from tools.result_numbers import DOCUMENTS, MARKED, ROOT, rewrite
 
 from nescio.studies.report import MARKDOWN, render
-from nescio.studies.sensoy2018.report import make_report
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies.sensoy2018._report import make_report
+from nescio.studies.sensoy2018._results import PaperResults
 
 
 @pytest.fixture(scope="module")

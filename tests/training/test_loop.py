@@ -15,7 +15,7 @@ from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Ensemble, Softmax
 from nescio.training import Samples, TrainingSettings, fit
-from nescio.training.loop import _learning_rate_at, _member_seed, _split_evenly, flush_denormals
+from nescio.training._loop import _learning_rate_at, _member_seed, _split_evenly, flush_denormals
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

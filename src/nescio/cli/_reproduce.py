@@ -59,7 +59,7 @@ def reproduce(
 
     require_extras()
     from nescio.studies.runner import run
-    from nescio.studies.sensoy2018 import report
+    from nescio.studies.sensoy2018 import _report as report
     from nescio.studies.sensoy2018.presets import plan
 
     experiments = plan(preset, seeds, sets or (), methods or (), only or ())

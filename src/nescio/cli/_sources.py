@@ -22,7 +22,7 @@ def open_pair(
 ) -> tuple[Dataset | Table, Dataset | Table]:
     """Training and held-out part: the two splits of a catalog name, or a fifth of your own data held out."""
     from nescio.data import open_source, split
-    from nescio.data.catalog import in_catalog
+    from nescio.data._catalog import in_catalog
 
     def opened(part: str | None) -> Dataset | Table:
         return open_source(name, split=part, data_dir=data_dir, size=size, label=label).labelled()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from nescio._checks import require_whole
 from nescio.data import _rendered
+from nescio.data._catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from nescio.data._readers import read_cifar, read_idx_pair
 from nescio.data._store import fetch
-from nescio.data.catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from nescio.data.dataset import Dataset
 from nescio.errors import DataError, InputError
 

@@ -16,9 +16,9 @@ import pooch
 
 from nescio._files import move_atomically
 from nescio._locks import one_at_a_time
+from nescio.data._catalog import Entry, File
 from nescio.data._downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
 from nescio.data._progress import Report, reporting, say
-from nescio.data.catalog import Entry, File
 from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)

@@ -81,10 +81,10 @@ def predict_records(model: TrainedModel, inputs: Inputs) -> list[Record]:
         >>> records[1]["error"]
         'has a value that is not finite'
     """
-    return list(iterate_records(model, as_source(inputs)))
+    return list(iterate_records(model, _as_source(inputs)))
 
 
-def as_source(inputs: Inputs) -> Source:
+def _as_source(inputs: Inputs) -> Source:
     """Whatever `predict_records` takes, as a source."""
     if isinstance(inputs, Source):
         return inputs

@@ -28,7 +28,7 @@ from nescio.opinions.categorical import Prediction
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Samples, TrainingSettings, fit
-from nescio.training.loop import Loop, generators_kept
+from nescio.training._loop import Loop, generators_kept
 
 _WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
 _USUAL_BATCH = 128

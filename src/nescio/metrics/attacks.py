@@ -83,7 +83,7 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
     return probabilities
 
 
-def true_class_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
+def _true_class_loss(probabilities: Tensor, labels: Tensor) -> Tensor:
     """-ln p_y (N,) of probabilities (N, K), with a gradient also where p_y rounds to 1.
 
     There it is taken from the other classes, -ln(1 - sum of the others), which keeps what 1 - p_y loses.
@@ -124,7 +124,7 @@ def loss_gradient(probabilities: Probabilities, images: Tensor, labels: Tensor) 
     _require(images, labels)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
-        loss = true_class_loss(probabilities(inputs), labels.to(images.device).long())
+        loss = _true_class_loss(probabilities(inputs), labels.to(images.device).long())
         (gradient,) = torch.autograd.grad(loss.sum(), inputs)
     return gradient
 

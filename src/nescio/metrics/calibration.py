@@ -34,7 +34,7 @@ class Reliability:
     count: Tensor
 
 
-def right_argmax(prediction: Prediction, labels: Tensor) -> Tensor:
+def _right_argmax(prediction: Prediction, labels: Tensor) -> Tensor:
     """Whether the class of the greatest raw output is the true one, (...) as (M,)."""
     require_probabilities(prediction)
     truth = require_labels(prediction, labels)
@@ -42,8 +42,8 @@ def right_argmax(prediction: Prediction, labels: Tensor) -> Tensor:
 
 
 def right_answers(prediction: Prediction, labels: Tensor) -> Tensor:
-    """As `right_argmax`, but no answer at all (u = 1) is wrong, as in the paper; (...) as (M,)."""
-    return right_argmax(prediction, labels) & ~flat(prediction.is_vacuous)
+    """As `_right_argmax`, but no answer at all (u = 1) is wrong, as in the paper; (...) as (M,)."""
+    return _right_argmax(prediction, labels) & ~flat(prediction.is_vacuous)
 
 
 def accuracy(prediction: Prediction, labels: Tensor) -> float:
@@ -91,7 +91,7 @@ def raw_accuracy(prediction: Prediction, labels: Tensor) -> float:
         >>> raw_accuracy(opinion, torch.tensor([0, 0, 0]))
         0.6666666666666666
     """
-    return float(right_argmax(prediction, labels).double().mean())
+    return float(_right_argmax(prediction, labels).double().mean())
 
 
 def answered_share(prediction: Prediction) -> float:
@@ -214,7 +214,7 @@ def reliability(prediction: Prediction, labels: Tensor, bins: int = 15) -> Relia
         tensor([0, 0, 1, 2])
     """
     require_whole("bins", bins, least=1)
-    right = right_argmax(prediction, labels).double()
+    right = _right_argmax(prediction, labels).double()
     confidence = require_probabilities(prediction).amax(1)
     edges = (torch.arange(1, bins, dtype=torch.float64) / bins).to(confidence.dtype)
     index = torch.bucketize(confidence, edges, right=True)

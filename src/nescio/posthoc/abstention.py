@@ -136,7 +136,7 @@ class AbstentionRule:
         target = _require("max_error", max_error)
         delta = 1 - _require("confidence", confidence)
         scores = _HeldOut.of(prediction, _require_labels(labels, prediction), measure)
-        counts = candidate_counts(scores.size, target, delta)
+        counts = _candidate_counts(scores.size, target, delta)
         thresholds = [scores.candidate(count) for count in counts]
         level = delta / len(counts)
         chosen = NOTHING
@@ -295,13 +295,13 @@ def _in_present_words(values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def candidate_counts(size: int, target: float, delta: float) -> list[int]:
+def _candidate_counts(size: int, target: float, delta: float) -> list[int]:
     """How many of `size` samples each candidate is to accept, growing; never a matter of the scores.
 
     A geometric grid from the fewest that could certify the target, or LEAST_COVERAGE, to all of them.
     """
     for candidates in range(MOST_CANDIDATES, 1, -1):
-        first = max(fewest_samples(target, delta / candidates), math.ceil(LEAST_COVERAGE * size))
+        first = max(_fewest_samples(target, delta / candidates), math.ceil(LEAST_COVERAGE * size))
         if first * LEAST_STEP ** (candidates - 1) <= size:
             ratio = size / first
             counts = {round(first * ratio ** (i / (candidates - 1))) for i in range(candidates)}
@@ -309,12 +309,12 @@ def candidate_counts(size: int, target: float, delta: float) -> list[int]:
     return [size]
 
 
-def fewest_samples(target: float, level: float) -> int:
+def _fewest_samples(target: float, level: float) -> int:
     """The least m with (1 - target)^m <= level: fewer can't certify the target, even without an error."""
     return math.ceil(min(math.log(level) / math.log1p(-target), 1e15))
 
 
-def binomial_cdf(errors: int, count: int, probability: float) -> float:
+def _binomial_cdf(errors: int, count: int, probability: float) -> float:
     """P(X <= errors) for X ~ Binomial(count, probability), 0 < probability < 1."""
     from scipy.special import betaincc
 
@@ -323,7 +323,7 @@ def binomial_cdf(errors: int, count: int, probability: float) -> float:
     return float(betaincc(errors + 1, count - errors, probability))
 
 
-def clopper_pearson(errors: int, count: int, level: float) -> float:
+def _clopper_pearson(errors: int, count: int, level: float) -> float:
     """The upper bound of an error rate, exact: the p with P(Binomial(count, p) <= errors) = level."""
     from scipy.special import betainccinv
 
@@ -382,12 +382,12 @@ class _HeldOut:
     def certifies(self, threshold: float, target: float, level: float) -> bool:
         """Whether the true error below the threshold is at most the target, but for this level."""
         count = self.accepted(threshold)
-        return binomial_cdf(self.wrong(count), count, target) <= level
+        return _binomial_cdf(self.wrong(count), count, target) <= level
 
     def bound(self, threshold: float, level: float) -> float:
         """What the true error below the threshold is at most, but for this level."""
         count = self.accepted(threshold)
-        return clopper_pearson(self.wrong(count), count, level)
+        return _clopper_pearson(self.wrong(count), count, level)
 
     def summary(self, threshold: float) -> dict[str, Any]:
         """Fields of the rule that say what was seen."""
@@ -429,7 +429,7 @@ def _best_promise(scores: _HeldOut, thresholds: list[float], level: float) -> st
 
 
 def _remedy(size: int, target: float, delta: float) -> str:
-    fewest = fewest_samples(target, delta)
+    fewest = _fewest_samples(target, delta)
     more = f"at least {fewest}" if size < fewest else "more"
     return f"Use {more} held-out samples, a larger target or a better model"
 

@@ -17,7 +17,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from nescio.data import Input, Place, open_sources
 from nescio.data.preprocess import LARGEST_NUMBER
-from nescio.data.sources.opening import is_single_picture
+from nescio.data.sources._opening import is_single_picture
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
 from nescio.serve.limits import Limits

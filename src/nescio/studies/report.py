@@ -11,8 +11,8 @@ import matplotlib as mpl
 from nescio._files import write_atomically
 from nescio.errors import DataError
 from nescio.plots import PALETTE, STYLE, svg
-from nescio.studies.claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
-from nescio.studies.figures import Figure, Row, to_csv, write_figure
+from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
+from nescio.studies._figures import Figure, Row, to_csv, write_figure
 
 HTML = "report.html.j2"
 MARKDOWN = "report.md.j2"

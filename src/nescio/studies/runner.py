@@ -68,10 +68,10 @@ def run(
     progress = progress or Progress()
     _require_data(experiments, folder)
     if on == "ray":
-        run_on_ray(experiments, folder, progress)
+        _run_on_ray(experiments, folder, progress)
         return
     for experiment in experiments:
-        run_one(experiment, folder, progress)
+        _run_one(experiment, folder, progress)
 
 
 def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
@@ -92,7 +92,7 @@ def _require_data(experiments: Sequence[Experiment], folder: Path) -> None:
         load(data, split)
 
 
-def run_one(experiment: Experiment, folder: Path, progress: Progress | None = None) -> None:
+def _run_one(experiment: Experiment, folder: Path, progress: Progress | None = None) -> None:
     """Measure what is missing of one experiment, training its model first where that is not there."""
     progress = progress or Progress()
     if not missing(experiment, folder):
@@ -124,7 +124,7 @@ def _made(name: str, model: TrainedModel, seconds: float) -> dict[str, Any]:
     }
 
 
-def run_folder(folder: Path, plan: TrainingPlan) -> Path:
+def _run_folder(folder: Path, plan: TrainingPlan) -> Path:
     """Where a training keeps its progress and its model."""
     return folder / "checkpoints" / plan.digest
 
@@ -139,7 +139,7 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
         progress: Who is told.
     """
     progress = progress or Progress()
-    own_folder = run_folder(folder, plan)
+    own_folder = _run_folder(folder, plan)
     path = own_folder / "model.safetensors"
 
     def say_who(holder: str) -> None:
@@ -172,7 +172,7 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
         return model
 
 
-def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progress | None = None) -> None:
+def _run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progress | None = None) -> None:
     """One task for each experiment with something missing; a task whose worker dies is given to another.
 
     A task gets the models that are there and gives its files back: the machines of a cluster need share no
@@ -188,7 +188,7 @@ def run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progre
     task = ray.remote(num_cpus=min(threads, most), max_retries=RETRIES)(_remote)
     running: dict[Any, Experiment] = {}
     training: dict[str, Any] = {}  # by the digest of its plan, the task that makes a model
-    for experiment in sources_first(experiments, folder):
+    for experiment in _sources_first(experiments, folder):
         plans = [experiment.plan, *_sources(experiment)]
         known = _files_of(folder, plans)
         needed = [training[plan.digest] for plan in plans[1:] if plan.digest in training]
@@ -220,7 +220,7 @@ def _most_processors(ray: Any) -> float:
     return most
 
 
-def sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
+def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
     """Those with something missing, and before them the trainings whose models they need."""
     left = []
     for experiment in experiments:
@@ -231,7 +231,7 @@ def sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Exper
     first: dict[str, Experiment] = {}
     for experiment in left:
         for plan in _sources(experiment):
-            is_there = (run_folder(folder, plan) / "model.safetensors").exists()
+            is_there = (_run_folder(folder, plan) / "model.safetensors").exists()
             if plan.digest in by_plan:
                 first[plan.digest] = by_plan[plan.digest]
             elif not is_there:
@@ -252,7 +252,7 @@ def _files_of(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
     """The models of these plans that are here."""
     files = {}
     for plan in plans:
-        path = run_folder(folder, plan) / "model.safetensors"
+        path = _run_folder(folder, plan) / "model.safetensors"
         if path.exists():
             files[str(path.relative_to(folder))] = path.read_bytes()
     return files
@@ -272,7 +272,7 @@ def _remote(experiment: Experiment, folder: str, known: Files, threads: int, *ne
     for files in (known, *needed):
         _write_files(here, files)
     train(experiment.plan, here, experiment.name)
-    run_one(experiment, here)
+    _run_one(experiment, here)
     files = _files_of(here, [experiment.plan])
     for measurement in experiment.measurements:
         path = store_in(here).path(experiment.plan, measurement)

@@ -47,7 +47,7 @@ class Record:
     @property
     def file_name(self) -> str:
         """The name of the measurement and the digest of all that its numbers depend on."""
-        return file_name_of(self.measurement, self.training)
+        return _file_name_of(self.measurement, self.training)
 
 
 class Store:
@@ -62,7 +62,7 @@ class Store:
 
     def path(self, plan: TrainingPlan, measurement: Measurement) -> Path:
         """Where a measurement of a training is, or will be."""
-        return self.folder / file_name_of(measurement.settings(), plan.description())
+        return self.folder / _file_name_of(measurement.settings(), plan.description())
 
     def has(self, plan: TrainingPlan, measurement: Measurement) -> bool:
         """Whether it is there."""
@@ -77,13 +77,13 @@ class Store:
         path = self.path(plan, measurement)
         if not path.exists():
             return None
-        return read_record(path)
+        return _read_record(path)
 
     def write(self, record: Record) -> Path:
         """Keep a record; one that is there already stays as it is. Gives its path."""
         path = self.folder / record.file_name
         if not path.exists():
-            write_atomically(path, to_json(record).encode())
+            write_atomically(path, _to_json(record).encode())
         return path
 
     def paths(self) -> list[Path]:
@@ -91,13 +91,13 @@ class Store:
         return sorted(self.folder.glob("*.json"))
 
 
-def file_name_of(measurement: Mapping[str, Any], training: Mapping[str, Any]) -> str:
+def _file_name_of(measurement: Mapping[str, Any], training: Mapping[str, Any]) -> str:
     """Under which name a record lies."""
     digest = digest_of({"measurement": measurement, "training": training})
     return f"{measurement['name']}-{digest}.json"
 
 
-def read_record(path: Path) -> Record:
+def _read_record(path: Path) -> Record:
     """A record from its file; the file must have the digest that its name says.
 
     Raises:
@@ -117,7 +117,7 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def to_json(record: Record) -> str:
+def _to_json(record: Record) -> str:
     """A record as the text of its file, with every list of numbers on one line."""
     content = {
         "format": FORMAT,

@@ -1,7 +1,7 @@
 """Results made by hand."""
 
 from nescio.studies.results import Result
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies.sensoy2018._results import PaperResults
 
 
 def result(arm, comparison="mnist", seed=0, **numbers):

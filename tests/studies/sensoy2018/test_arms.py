@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from nescio.studies.sensoy2018.arms import (
+from nescio.studies.sensoy2018._arms import (
     ARMS,
     BAYESIAN,
     COMPARED,

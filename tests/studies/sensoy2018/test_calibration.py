@@ -1,7 +1,7 @@
 import pytest
 
 from nescio.studies.sensoy2018 import _calibration as calibration
-from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018._arms import label
 
 
 @pytest.mark.usefixtures("_small")

@@ -1,10 +1,10 @@
 import pytest
 from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
-from nescio.studies.claims import NOT_MEASURED, NOT_REPRODUCED, PARTLY, REPRODUCED
+from nescio.studies._claims import NOT_MEASURED, NOT_REPRODUCED, PARTLY, REPRODUCED
 from nescio.studies.sensoy2018 import _claims as claims
+from nescio.studies.sensoy2018._arms import COMPARED, OTHERS
 from nescio.studies.sensoy2018._claims import CLAIMS, check_all
-from nescio.studies.sensoy2018.arms import COMPARED, OTHERS
 
 
 def verdict(check, results, subject="edl"):

@@ -4,9 +4,9 @@ import pytest
 from tests.studies.sensoy2018.made import results_of
 from tests.studies.small import DIGITS
 
+from nescio.studies.sensoy2018._arms import LOSSES
 from nescio.studies.sensoy2018._differences import ALWAYS, differences
-from nescio.studies.sensoy2018.arms import LOSSES
-from nescio.studies.sensoy2018.overrides import Overrides
+from nescio.studies.sensoy2018._overrides import Overrides
 from nescio.studies.sensoy2018.presets import PRESETS, Entry, study_of
 
 

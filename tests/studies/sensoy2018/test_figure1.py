@@ -3,7 +3,7 @@ from tests.studies.sensoy2018.lines import legend_names, lines
 from tests.studies.sensoy2018.made import EMPTY
 
 from nescio.studies.sensoy2018 import _figure1 as figure1
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies.sensoy2018._results import PaperResults
 
 
 def test_nothing_is_drawn_of_nothing():

@@ -2,7 +2,7 @@ import numpy as np
 from tests.studies.sensoy2018.lines import has_band, lines
 from tests.studies.sensoy2018.made import EMPTY
 
-from nescio.studies.estimates import estimate, text_of
+from nescio.studies._estimates import estimate, text_of
 from nescio.studies.sensoy2018 import _figure3 as figure3
 
 

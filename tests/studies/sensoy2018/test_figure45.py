@@ -8,7 +8,7 @@ from tests.studies.sensoy2018.made import EMPTY, result, results_of
 from nescio.metrics import wilson_interval
 from nescio.studies.sensoy2018 import _figure45 as figure45
 from nescio.studies.sensoy2018._figure45 import estimate_over, mean_over
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies.sensoy2018._results import PaperResults
 
 
 def test_nothing_is_drawn_of_nothing():

@@ -1,5 +1,5 @@
+from nescio.studies.sensoy2018._arms import COMPARED, LOSSES
 from nescio.studies.sensoy2018._looks import LOOKS, curve_rows, look
-from nescio.studies.sensoy2018.arms import COMPARED, LOSSES
 
 
 def test_looks_differ_in_dashes_and_marker_and_in_colour_but_for_the_two_with_relu():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from tests.studies.sensoy2018.made import EMPTY
 
-from nescio.studies.estimates import estimate, text_of
+from nescio.studies._estimates import estimate, text_of
 from nescio.studies.sensoy2018 import _losses as losses
 
 

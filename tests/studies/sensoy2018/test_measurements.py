@@ -22,8 +22,8 @@ from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
 from nescio.studies.plan import as_plain
 from nescio.studies.runner import train
-from nescio.studies.sensoy2018 import measurements
-from nescio.studies.sensoy2018.measurements import (
+from nescio.studies.sensoy2018 import _measurements as measurements
+from nescio.studies.sensoy2018._measurements import (
     UNSEEN_DRAWS,
     evidence_numbers,
     images_of,

@@ -2,7 +2,7 @@ import pytest
 from tests.studies.small import EVALUATION
 
 from nescio.errors import InputError
-from nescio.studies.sensoy2018.overrides import Overrides
+from nescio.studies.sensoy2018._overrides import Overrides
 
 
 def test_the_later_have_the_last_word():

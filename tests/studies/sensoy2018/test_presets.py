@@ -7,8 +7,8 @@ from tests.studies.small import DIGITS, measurement, one
 from nescio.errors import InputError
 from nescio.studies.runner import missing, store_in
 from nescio.studies.sensoy2018 import presets
-from nescio.studies.sensoy2018.arms import COMPARED
-from nescio.studies.sensoy2018.overrides import Overrides
+from nescio.studies.sensoy2018._arms import COMPARED
+from nescio.studies.sensoy2018._overrides import Overrides
 from nescio.studies.sensoy2018.presets import (
     AWAITED,
     DEAD_CLASS_SEEDS,

@@ -6,13 +6,13 @@ from tests.studies.page import Page
 from tests.studies.small import one
 
 from nescio.errors import InputError
-from nescio.studies.claims import NOT_REPRODUCED, PARTLY
+from nescio.studies._claims import NOT_REPRODUCED, PARTLY
 from nescio.studies.report import MARKDOWN, render
 from nescio.studies.runner import store_in
-from nescio.studies.sensoy2018 import report
+from nescio.studies.sensoy2018 import _report as report
 from nescio.studies.sensoy2018._claims import CLAIMS
+from nescio.studies.sensoy2018._results import PaperResults
 from nescio.studies.sensoy2018.presets import AWAITED, PRESETS
-from nescio.studies.sensoy2018.results import PaperResults
 
 pytestmark = pytest.mark.usefixtures("_small")
 FIGURES = ["figure1", "figure2", "figure3", "figure4", "figure4-honest", "losses"]

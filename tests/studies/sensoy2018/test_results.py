@@ -3,7 +3,7 @@ from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
 from nescio.errors import InputError
 from nescio.metrics import wilson_interval
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies.sensoy2018._results import PaperResults
 
 
 @pytest.mark.usefixtures("_small")

@@ -1,10 +1,10 @@
 import pytest
 from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
-from nescio.studies.estimates import estimate, text_of
+from nescio.studies._estimates import estimate, text_of
 from nescio.studies.results import Result
 from nescio.studies.sensoy2018 import _table1 as table1
-from nescio.studies.sensoy2018.arms import COMPARED
+from nescio.studies.sensoy2018._arms import COMPARED
 
 TRAINING = {
     "held_out": 1250,

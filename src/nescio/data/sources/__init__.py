@@ -4,9 +4,9 @@ A new kind of source is a class in a file of its own; `register_source`, or an e
 `nescio.sources`, makes train, evaluate, predict and the service know it.
 """
 
-from nescio.data.sources.base import Input, Labels, Place, Source
-from nescio.data.sources.memory import MemorySource
-from nescio.data.sources.opening import SOURCES, open_source, open_sources, register_source
+from nescio.data.sources._base import Input, Labels, Place, Source
+from nescio.data.sources._memory import MemorySource
+from nescio.data.sources._opening import SOURCES, open_source, open_sources, register_source
 
 __all__ = [
     "SOURCES",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nescio.studies.estimates import text_of
+from nescio.studies._estimates import text_of
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018._arms import label
+from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN
-from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 # What is shown: name of the score, digits, scale.
 SCORES = (("ece", 2, 100.0), ("nll", 4, 1.0), ("brier", 4, 1.0), ("aurc", 3, 100.0))

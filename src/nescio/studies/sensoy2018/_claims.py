@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nescio.studies.claims import (
+from nescio.studies._claims import (
     NOT_MEASURED,
     NOT_REPRODUCED,
     CheckedClaim,
@@ -14,11 +14,11 @@ from nescio.studies.claims import (
     Verdict,
     grade,
 )
+from nescio.studies.sensoy2018._arms import LOSSES, OTHERS, OTHERS_ATTACKED, label, labels
 from nescio.studies.sensoy2018._figure45 import estimate_over
+from nescio.studies.sensoy2018._results import CIFAR5, MNIST, OOD_TITLES, TITLES, PaperResults
 from nescio.studies.sensoy2018._table1 import PUBLISHED
-from nescio.studies.sensoy2018.arms import LOSSES, OTHERS, OTHERS_ATTACKED, label, labels
 from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PGD, ROTATION
-from nescio.studies.sensoy2018.results import CIFAR5, MNIST, OOD_TITLES, TITLES, PaperResults
 
 Check = Callable[[PaperResults, str], Verdict | None]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from nescio.studies.estimates import estimate, text_of
-from nescio.studies.figures import Row
+from nescio.studies._estimates import estimate, text_of
+from nescio.studies._figures import Row
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import DEAD_CLASSES, label
+from nescio.studies.sensoy2018._arms import DEAD_CLASSES, label
+from nescio.studies.sensoy2018._results import PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN
-from nescio.studies.sensoy2018.results import PaperResults
 
 COMPARISON = "dead_classes"
 HEADER = (

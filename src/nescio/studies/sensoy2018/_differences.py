@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import Comparison
-from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 # True of every preset, which a test holds them to.
 ALWAYS = (

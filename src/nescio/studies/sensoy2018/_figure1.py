@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.figure import Figure as Picture
 
 from nescio.plots import INK, PALETTE
-from nescio.studies.figures import THIRD, Figure, Row, add_legend
+from nescio.studies._figures import THIRD, Figure, Row, add_legend
 from nescio.studies.results import Result
+from nescio.studies.sensoy2018._arms import label
 from nescio.studies.sensoy2018._looks import in_our_style
-from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018._results import MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import ROTATED_ARMS, ROTATION
-from nescio.studies.sensoy2018.results import MNIST, TITLES, PaperResults
 
 COLOURS = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"

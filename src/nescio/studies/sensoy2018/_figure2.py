@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nescio.studies.figures import Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies._figures import Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies.sensoy2018._arms import EVIDENTIAL_ARMS
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
-from nescio.studies.sensoy2018.arms import EVIDENTIAL_ARMS
+from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN
-from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 ROOM = (-0.03, 1.03)  # what happens at u = 1 shall not hide on the edge
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from nescio.studies.estimates import text_of
-from nescio.studies.figures import PANEL, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies._estimates import text_of
+from nescio.studies._figures import PANEL, Curve, Figure, Row, add_legend, draw_curve, panels
 from nescio.studies.report import Table
+from nescio.studies.sensoy2018._arms import COMPARED, label
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._results import CIFAR5, OOD_TITLES, TITLES, PaperResults
 from nescio.studies.sensoy2018._table1 import nearly_deterministic
-from nescio.studies.sensoy2018.arms import COMPARED, label
 from nescio.studies.sensoy2018.presets import OOD
-from nescio.studies.sensoy2018.results import CIFAR5, OOD_TITLES, TITLES, PaperResults
 
 HEADER = ("method", "median entropy, %", "mean entropy, %", "AUROC", "AUPR", "FPR95, %")
 # Name of the score, digits, scale.

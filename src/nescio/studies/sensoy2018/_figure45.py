@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nescio.studies.estimates import Estimate, estimate, text_of
-from nescio.studies.figures import THIRD, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies._estimates import Estimate, estimate, text_of
+from nescio.studies._figures import THIRD, Curve, Figure, Row, add_legend, draw_curve, panels
 from nescio.studies.report import Table
+from nescio.studies.sensoy2018._arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
-from nescio.studies.sensoy2018.arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
+from nescio.studies.sensoy2018._results import CIFAR5, MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import FGSM, PGD, TRANSFER
-from nescio.studies.sensoy2018.results import CIFAR5, MNIST, TITLES, PaperResults
 
 SHARES = ("accuracy", "without_gradient")
 NAMES = {

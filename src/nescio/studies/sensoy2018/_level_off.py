@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import COMPARED, label
+from nescio.studies.sensoy2018._arms import COMPARED, label
+from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import TRAINING
-from nescio.studies.sensoy2018.results import TITLES, PaperResults
 
 BACK = 3  # epochs
 ENOUGH = 0.3  # points: a training that gains less has levelled off

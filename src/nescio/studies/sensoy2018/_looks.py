@@ -9,9 +9,9 @@ from typing import Any
 import matplotlib as mpl
 
 from nescio.plots import PALETTE, STYLE
-from nescio.studies.figures import Figure, Row
-from nescio.studies.sensoy2018.arms import label
-from nescio.studies.sensoy2018.results import PaperResults
+from nescio.studies._figures import Figure, Row
+from nescio.studies.sensoy2018._arms import label
+from nescio.studies.sensoy2018._results import PaperResults
 
 Dashes = str | tuple[float, tuple[float, ...]]
 Drawing = Callable[[PaperResults], list[Figure]]

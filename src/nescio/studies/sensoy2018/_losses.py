@@ -8,14 +8,14 @@ from typing import Any
 from matplotlib.ticker import NullFormatter
 
 from nescio.plots import PALETTE
-from nescio.studies.estimates import Estimate, text_of
-from nescio.studies.figures import Figure, Row, panels
+from nescio.studies._estimates import Estimate, text_of
+from nescio.studies._figures import Figure, Row, panels
 from nescio.studies.report import Table
 from nescio.studies.results import find
+from nescio.studies.sensoy2018._arms import LOSSES
 from nescio.studies.sensoy2018._looks import LOOKS, in_our_style
-from nescio.studies.sensoy2018.arms import LOSSES
+from nescio.studies.sensoy2018._results import MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
-from nescio.studies.sensoy2018.results import MNIST, TITLES, PaperResults
 
 Path = tuple[str, ...]
 # What is shown: heading, where it is found, digits, scale.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from nescio.studies.estimates import Estimate, estimate, text_of
-from nescio.studies.figures import Row
+from nescio.studies._estimates import Estimate, estimate, text_of
+from nescio.studies._figures import Row
 from nescio.studies.report import Table
-from nescio.studies.sensoy2018.arms import BAYESIAN, label, labels
+from nescio.studies.sensoy2018._arms import BAYESIAN, label, labels
+from nescio.studies.sensoy2018._results import CIFAR5, DIGITS_OF, MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN, OOD
-from nescio.studies.sensoy2018.results import CIFAR5, DIGITS_OF, MNIST, TITLES, PaperResults
 
 # In percent, as printed in the paper; of the notebook, as its author's run printed it.
 PUBLISHED = {

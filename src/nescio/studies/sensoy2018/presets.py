@@ -15,7 +15,7 @@ from nescio._checks import require_whole
 from nescio.errors import InputError
 from nescio.studies.measurement import Measurement, TrainingCurve
 from nescio.studies.plan import TrainingPlan
-from nescio.studies.sensoy2018.arms import (
+from nescio.studies.sensoy2018._arms import (
     ARMS,
     COMPARED,
     DEAD_CLASSES,
@@ -26,7 +26,7 @@ from nescio.studies.sensoy2018.arms import (
     LOSSES,
     SOURCE,
 )
-from nescio.studies.sensoy2018.measurements import (
+from nescio.studies.sensoy2018._measurements import (
     ANGLES,
     FastGradientSign,
     KnownClasses,
@@ -35,7 +35,7 @@ from nescio.studies.sensoy2018.measurements import (
     Rotation,
     Transfer,
 )
-from nescio.studies.sensoy2018.overrides import EvalConfig, Overrides, Settings
+from nescio.studies.sensoy2018._overrides import EvalConfig, Overrides, Settings
 from nescio.studies.study import Experiment, Study, require_names
 
 TRAINING = TrainingCurve.name
@@ -419,7 +419,7 @@ PRESETS: dict[str, tuple[Comparison, ...]] = {"quick": QUICK, "paper": PAPER}
 
 
 @dataclass(frozen=True)
-class Need:
+class _Need:
     """What a table or figure is made from: measurements of arms within comparisons."""
 
     comparisons: tuple[str, ...]
@@ -429,15 +429,15 @@ class Need:
 
 MAIN = ("digits", "mnist", "cifar5")
 ROTATED_ARMS = ("l2", *EVIDENTIAL_ARMS)
-NEEDS: Mapping[str, Need] = {
-    "table1": Need(MAIN, COMPARED, (TRAINING, KNOWN)),
-    "figure1": Need(("digits", "mnist"), ROTATED_ARMS, (ROTATION,)),
-    "figure2": Need(MAIN, EVIDENTIAL_ARMS, (KNOWN,)),
-    "figure3": Need(MAIN, COMPARED, (OOD,)),
-    "figure4": Need(("digits", "mnist"), COMPARED, ATTACKS),
-    "figure5": Need(("cifar5",), COMPARED, ATTACKS),
-    "losses": Need(("digits", "mnist"), tuple(LOSSES), (TRAINING, *SCORES)),
-    "dead_classes": Need(("dead_classes",), DEAD_CLASSES, (TRAINING, KNOWN)),
+NEEDS: Mapping[str, _Need] = {
+    "table1": _Need(MAIN, COMPARED, (TRAINING, KNOWN)),
+    "figure1": _Need(("digits", "mnist"), ROTATED_ARMS, (ROTATION,)),
+    "figure2": _Need(MAIN, EVIDENTIAL_ARMS, (KNOWN,)),
+    "figure3": _Need(MAIN, COMPARED, (OOD,)),
+    "figure4": _Need(("digits", "mnist"), COMPARED, ATTACKS),
+    "figure5": _Need(("cifar5",), COMPARED, ATTACKS),
+    "losses": _Need(("digits", "mnist"), tuple(LOSSES), (TRAINING, *SCORES)),
+    "dead_classes": _Need(("dead_classes",), DEAD_CLASSES, (TRAINING, KNOWN)),
 }
 
 

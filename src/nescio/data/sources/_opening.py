@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from nescio._registry import Registry
-from nescio.data.sources.base import Input, Place, Source, printable
+from nescio.data.sources._base import Input, Place, Source, printable
 from nescio.errors import DataError, InputError
 
 SourceClass = TypeVar("SourceClass", bound=type[Source])
@@ -24,10 +24,10 @@ GOES_WITH = {
 
 
 def _register_ours() -> None:
-    from nescio.data.sources.arrays import ArrayFile
-    from nescio.data.sources.memory import CatalogSource
-    from nescio.data.sources.pictures import PictureFolder
-    from nescio.data.sources.tables import TableFile
+    from nescio.data.sources._arrays import ArrayFile
+    from nescio.data.sources._memory import CatalogSource
+    from nescio.data.sources._pictures import PictureFolder
+    from nescio.data.sources._tables import TableFile
 
     for source in (CatalogSource, PictureFolder, ArrayFile, TableFile):
         register_source(source)
@@ -56,8 +56,9 @@ def register_source(source: SourceClass) -> SourceClass:
         InputError: If it is no source, or if another kind has its name.
 
     Example:
-        >>> from nescio.data.sources.arrays import ArrayFile
-        >>> register_source(ArrayFile) is ArrayFile
+        >>> from nescio.data.sources import SOURCES
+        >>> arrays = SOURCES.get("arrays")
+        >>> register_source(arrays) is arrays  # the same class may be registered again
         True
     """
     SOURCES.register(source.kind, source)
@@ -109,7 +110,7 @@ def open_source(
 
 
 def _kind_of(place: Place) -> type[Source]:
-    from nescio.data.sources.pictures import PictureFile
+    from nescio.data.sources._pictures import PictureFile
 
     for name in SOURCES:
         kind = SOURCES.get(name)
@@ -125,7 +126,7 @@ def _kind_of(place: Place) -> type[Source]:
 
 def is_single_picture(place: Place) -> bool:
     """Whether a file will be taken as one picture, by its name alone: nothing has to be read to open it."""
-    from nescio.data.sources.pictures import PictureFile
+    from nescio.data.sources._pictures import PictureFile
 
     return place.is_file() and _kind_of(place) is PictureFile
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from nescio.data._labels import counted, is_no_label
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess
-from nescio.data.sources.base import Input, Labels, Place, Source, as_data, printable
+from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError
 
 # What numpy and zipfile raise on a file that is none, or a damaged one, or one that claims too much.

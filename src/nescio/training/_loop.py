@@ -24,10 +24,10 @@ from nescio.training._diagnostics import (
     warn_if_stuck,
     warn_of_dead_classes,
 )
+from nescio.training._run import Metrics, Run, TrainingState
 from nescio.training._runtime import make_fabric
-from nescio.training.run import Metrics, Run, TrainingState
-from nescio.training.samples import Samples
-from nescio.training.second_stage import fit_second_stage
+from nescio.training._samples import Samples
+from nescio.training._second_stage import fit_second_stage
 from nescio.training.settings import LARGEST_SEED, TrainingSettings
 
 if TYPE_CHECKING:

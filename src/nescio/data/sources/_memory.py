@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from nescio._files import digest
+from nescio.data._catalog import in_catalog
 from nescio.data._loading import load
-from nescio.data.catalog import in_catalog
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess
-from nescio.data.sources.base import Input, Labels, Place, Source, as_data
+from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 
 
 class MemorySource(Source):

@@ -17,7 +17,7 @@ from nescio.data._pictures import SUFFIXES, Header
 from nescio.data._values import Picture
 from nescio.data.dataset import Dataset
 from nescio.data.preprocess import Preprocess
-from nescio.data.sources.base import Input, Labels, Place, Source, printable
+from nescio.data.sources._base import Input, Labels, Place, Source, printable
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64

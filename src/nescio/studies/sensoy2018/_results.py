@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nescio.studies.estimates import Estimate, estimate
+from nescio.studies._estimates import Estimate, estimate
 from nescio.studies.results import Result, ResultSet, read_results
 from nescio.studies.runner import store_in
-from nescio.studies.sensoy2018.arms import COMPARED
+from nescio.studies.sensoy2018._arms import COMPARED
 from nescio.studies.sensoy2018.presets import PRESETS, Comparison, study_of
 from nescio.studies.study import Experiment
 

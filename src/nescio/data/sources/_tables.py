@@ -13,7 +13,7 @@ from nescio.data._labels import counted, is_no_label
 from nescio.data._values import Row
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess, as_number, label_column
-from nescio.data.sources.base import Input, Labels, Place, Source, as_data, printable
+from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError, InputError
 
 SEPARATORS = ("\t", ";")  # a first line with one of these is not separated by commas

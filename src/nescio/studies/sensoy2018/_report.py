@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nescio.studies.figures import Figure
+from nescio.studies._figures import Figure
 from nescio.studies.report import Report, Table, write_report
 from nescio.studies.sensoy2018 import (
     _calibration,
@@ -20,11 +20,11 @@ from nescio.studies.sensoy2018 import (
     _losses,
     _table1,
 )
+from nescio.studies.sensoy2018._arms import label
 from nescio.studies.sensoy2018._claims import check_all
 from nescio.studies.sensoy2018._differences import differences
-from nescio.studies.sensoy2018.arms import label
+from nescio.studies.sensoy2018._results import OOD_TITLES, ROLES, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PRESETS, Comparison
-from nescio.studies.sensoy2018.results import OOD_TITLES, ROLES, TITLES, PaperResults
 
 DRAWINGS = (_figure1.draw, _figure2.draw, _figure3.draw, _figure45.draw, _losses.draw)
 INTRODUCTION = (

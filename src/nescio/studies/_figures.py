@@ -15,7 +15,7 @@ from matplotlib.figure import Figure as Picture
 
 from nescio._files import write_atomically
 from nescio.plots import STYLE
-from nescio.studies.estimates import Estimate, estimate
+from nescio.studies._estimates import Estimate, estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
