@@ -11,7 +11,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from nescio.errors import InputError
+from nescio.errors import InputError, NotFiniteError
 
 LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
 LEAST_PRIOR = 1e-6
@@ -77,8 +77,10 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
     """Evidence that is finite and zero or more; the smallest and the largest value tell."""
     if evidence.numel() and looks_at_values(evidence, validate):
         least, most = (float(bound) for bound in evidence.detach().aminmax())
-        if not 0 <= least <= most < LARGEST:
+        if least < 0:
             raise InputError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
+        if not least <= most < LARGEST:  # NaN too
+            raise NotFiniteError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
 
 
 def as_computed(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 NescioError
 ├── InputError           an argument has the wrong type, shape or value (also a ValueError)
+│   └── NotFiniteError   what a network gives is NaN, infinite or too large to compute with
 ├── DataError            a data set or a data file is not what it should be
 │   └── FetchError       no source could provide a data set
 ├── ModelFileError       a model file or checkpoint is damaged, foreign or of another version
@@ -18,6 +19,10 @@ class NescioError(Exception):
 
 class InputError(NescioError, ValueError):
     """An argument has the wrong type, shape or value."""
+
+
+class NotFiniteError(InputError):
+    """What a network gives is NaN, infinite or too large to compute with."""
 
 
 class DataError(NescioError):

@@ -114,6 +114,21 @@ def test_what_the_network_overflows_on_is_found(rows, monkeypatch):
     assert found[2]["error"] == records.TOO_LARGE
 
 
+def test_another_error_of_a_model_keeps_its_message():
+    class Picky(EDL):
+        name = "picky"
+
+        def predict(self, module, inputs, generator):
+            if bool((inputs[:, 0] > 2).any()):
+                raise InputError("the first number must be\nat most 2")
+            return super().predict(module, inputs, generator)
+
+    model = made(MLPSpec(3, 3, hidden=(8,)), Picky(), scale=1.0)
+    found = predict_records(model, torch.tensor([[0.0, 0, 0], [3, 0, 0], [1, 0, 0]]))
+    assert [record["error"] for record in found] == [None, "the first number must be at most 2", None]
+    assert found[2]["best"] in CLASSES
+
+
 def test_chunks_make_no_difference(rows, monkeypatch):
     inputs = torch.randn(25, 3, generator=torch.Generator().manual_seed(2))
     whole = predict_records(rows, inputs)

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from nescio.data import Dataset, Table
 from nescio.data.sources import Input, MemorySource, Place, Source, open_sources
-from nescio.errors import DataError, InputError, NescioError
+from nescio.errors import DataError, InputError, NescioError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.opinion import Opinion
 
@@ -118,7 +118,7 @@ def records_of(model: TrainedModel, inputs: Sequence[Input]) -> list[Record]:
         try:
             prepared.append(model.preprocess.prepare(one.value))
         except DataError as error:
-            record["error"] = " ".join(str(error).split())
+            record["error"] = _reason(error)
         else:
             answered.append(record)
     if prepared:
@@ -137,26 +137,30 @@ def _stacked(prepared: list[Tensor]) -> Tensor:
 def answers_of(model: TrainedModel, inputs: Tensor) -> list[Record]:
     """What a model says of prepared inputs (N, *input_shape): records without a name.
 
-    Inputs that the network overflows on are found by halves: they alone get an error.
+    Inputs that the model can't answer, as its network overflows on them, are found by halves: they alone get
+    an error.
     """
-    prediction = _prediction(model, inputs)
-    if prediction is not None:
-        return _answers(model, prediction)
-    if len(inputs) == 1:
-        return [{"error": TOO_LARGE}]
+    try:
+        return _answers(model, _finite_prediction(model, inputs))
+    except NescioError as error:
+        if len(inputs) == 1:
+            return [{"error": _reason(error)}]
     half = len(inputs) // 2
     return answers_of(model, inputs[:half]) + answers_of(model, inputs[half:])
 
 
-def _prediction(model: TrainedModel, inputs: Tensor) -> Prediction | None:
-    try:
-        prediction = model.predict(inputs)
-    except NescioError:
-        # The inputs are finite and of the right shape: what is not is what the network makes of them.
-        return None
+def _finite_prediction(model: TrainedModel, inputs: Tensor) -> Prediction:
+    prediction = model.predict(inputs)
     if not bool(prediction.probabilities.isfinite().all()):
-        return None
+        raise NotFiniteError("probabilities must be finite, got NaN or infinity")
     return prediction
+
+
+def _reason(error: NescioError) -> str:
+    # The inputs are finite: what is not is what the network makes of them.
+    if isinstance(error, NotFiniteError):
+        return TOO_LARGE
+    return " ".join(str(error).split())
 
 
 def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:

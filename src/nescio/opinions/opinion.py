@@ -17,7 +17,7 @@ from nescio._checks import (
     require_number,
     require_prior,
 )
-from nescio.errors import InputError
+from nescio.errors import InputError, NotFiniteError
 from nescio.functional import _dirichlet
 from nescio.functional.evidence import EvidenceFunction, evidence_function
 
@@ -128,7 +128,7 @@ class Opinion:
             require_evidence(result, validate)
         except InputError as error:
             if bool(logits.isnan().any()):
-                raise InputError("logits must be numbers, got NaN") from error
+                raise NotFiniteError("logits must be numbers, got NaN") from error
             raise
         return cls(result.movedim(dim, -1), prior, logits.detach().argmax(dim))
 
