@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from nescio._fetch.store import fetch
 from nescio.data import load
 from nescio.data._catalog import CIFAR10, DIGITS
-from nescio.data._store import fetch
 
 REPETITIONS = 15
 MOST_READS, MOST_MEMORY = 3, 1.3

@@ -40,7 +40,7 @@ def test_what_is_moved_into_place_is_on_the_disk_before(tmp_path, monkeypatch):
 
 
 def test_torch_is_not_waited_for():
-    code = "import sys, nescio._files, nescio.data._store; print('torch' in sys.modules)"
+    code = "import sys, nescio._files, nescio._fetch.store; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -32,7 +32,7 @@ def modules():
 
 
 def mirrored(module):
-    """The test file of a module: data/_store.py is tested by data/test_store.py."""
+    """The test file of a module: data/_labels.py is tested by data/test_labels.py."""
     return TESTS / module.with_name(f"test_{module.stem.removeprefix('_')}.py")
 
 

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from nescio._fetch.formats import CIFAR_ROW
 from nescio.data._catalog import ENTRIES, MADE, glyph_classes, in_catalog
-from nescio.data._formats import CIFAR_ROW
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
@@ -28,6 +28,6 @@ def test_what_is_made_of_another_set_names_it():
 
 
 def test_the_catalog_does_not_wait_for_torch():
-    code = "import sys, nescio.data._catalog, nescio.data._store; print('torch' in sys.modules)"
+    code = "import sys, nescio.data._catalog, nescio._fetch.store; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

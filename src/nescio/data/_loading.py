@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from nescio._checks import require_whole
+from nescio._fetch.store import fetch
 from nescio.data import _rendered
 from nescio.data._catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
 from nescio.data._readers import read_cifar, read_idx_pair
-from nescio.data._store import fetch
 from nescio.data.dataset import Dataset
 from nescio.errors import DataError, InputError
 

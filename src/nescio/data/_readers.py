@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data._formats import CIFAR_PIXELS, CIFAR_ROW, CIFAR_SHAPE, IDX_UNSIGNED_BYTE
+from nescio._fetch.formats import CIFAR_PIXELS, CIFAR_ROW, CIFAR_SHAPE, IDX_UNSIGNED_BYTE
 from nescio.errors import DataError
 
 CIFAR_ROWS_AT_ONCE = 256

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from nescio._fetch.store import cache_dir
 from nescio._files import write_atomically
-from nescio.data._store import cache_dir
 from nescio.errors import InputError
 
 if TYPE_CHECKING:

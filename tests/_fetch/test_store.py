@@ -15,9 +15,9 @@ import pytest
 from filelock import FileLock
 from tests.data.made import CONTENT, Fixed, entry, left_in
 
-from nescio.data import _store
-from nescio.data._store import fetch, is_cached, state
-from nescio.data._unpack import gzip_file, tar_members
+from nescio._fetch import store
+from nescio._fetch.store import fetch, is_cached, state
+from nescio._fetch.unpack import gzip_file, tar_members
 from nescio.errors import DataError, FetchError, InputError, NescioWarning
 
 
@@ -180,9 +180,9 @@ def test_where_a_data_set_is(empty_cache, tmp_path, monkeypatch):
 
 def test_room_is_looked_for_before_any_source_is_asked(empty_cache, monkeypatch):
     free = shutil.disk_usage("/")._replace(free=2_000_000)
-    monkeypatch.setattr(_store.shutil, "disk_usage", lambda _: free)
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: free)
     fetch(entry(Fixed(), name="small"))
-    monkeypatch.setattr(_store, "ROOM_FACTOR", 1000)
+    monkeypatch.setattr(store, "ROOM_FACTOR", 1000)
     source = Fixed()
     with pytest.raises(FetchError, match=r"no room .* needs about 16 MB in .*, 2 MB are free; make room or"):
         fetch(entry(source))
@@ -279,7 +279,8 @@ import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits that it is ignored
 from tests.data.made import entry
 from nescio.cli import app
-from nescio.data import _store, _catalog as catalog
+from nescio._fetch import store
+from nescio.data import _catalog as catalog
 class Endless:
     label, needs_network = "endless", True
     def deliver(self, wanted, folder, report):
@@ -314,4 +315,4 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
 
 def test_the_default_cache_is_the_systems(monkeypatch):
     monkeypatch.delenv("NESCIO_CACHE")
-    assert _store.cache_dir().name == "nescio"
+    assert store.cache_dir().name == "nescio"

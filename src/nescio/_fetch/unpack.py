@@ -23,7 +23,7 @@ from typing import IO, cast
 import numpy as np
 from PIL import Image
 
-from nescio.data._formats import CIFAR_PIXELS, idx_bytes
+from nescio._fetch.formats import CIFAR_PIXELS, idx_bytes
 from nescio.errors import DataError
 
 # An archive, the folder to write to, and the wanted files with their sizes.

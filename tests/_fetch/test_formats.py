@@ -1,6 +1,6 @@
 import numpy as np
 
-from nescio.data._formats import idx_bytes
+from nescio._fetch.formats import idx_bytes
 
 
 def test_idx_header_is_the_published_format():

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pooch
 
+from nescio._fetch.downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
+from nescio._fetch.files import File, FileSet
+from nescio._fetch.progress import Report, reporting, say
 from nescio._files import move_atomically
 from nescio._locks import one_at_a_time
-from nescio.data._catalog import Entry, File
-from nescio.data._downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
-from nescio.data._progress import Report, reporting, say
 from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -47,12 +47,12 @@ def given_dir(data_dir: str | Path | None) -> Path | None:
     return folder
 
 
-def is_cached(entry: Entry) -> bool:
+def is_cached(entry: FileSet) -> bool:
     """Whether every file is in the cache. Only verified files get there, so a look at sizes will do."""
     return all(_has_size(cache_dir() / entry.name / file.name, file.size) for file in entry.files)
 
 
-def state(entry: Entry, data_dir: str | Path | None = None) -> str:
+def state(entry: FileSet, data_dir: str | Path | None = None) -> str:
     """Where the data set is, or how it can be had, for people."""
     given = given_dir(data_dir)
     if is_cached(entry):
@@ -64,7 +64,7 @@ def state(entry: Entry, data_dir: str | Path | None = None) -> str:
 
 
 def fetch(
-    entry: Entry, data_dir: str | Path | None = None, download: bool = True, *, recheck: bool = False
+    entry: FileSet, data_dir: str | Path | None = None, download: bool = True, *, recheck: bool = False
 ) -> Path:
     """Bring the files of a data set into the cache, and say in which folder they are.
 
@@ -95,7 +95,7 @@ def _has_content(path: Path, file: File) -> bool:
     return _has_size(path, file.size) and pooch.file_hash(str(path), alg="sha256") == file.sha256
 
 
-def _forget_damaged(entry: Entry, home: Path) -> None:
+def _forget_damaged(entry: FileSet, home: Path) -> None:
     for file in entry.files:
         path = home / file.name
         if path.is_file() and not _has_content(path, file):
@@ -104,17 +104,17 @@ def _forget_damaged(entry: Entry, home: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _folder(entry: Entry, given: Path) -> Folder:
+def _folder(entry: FileSet, given: Path) -> Folder:
     return Folder(given, entry.subfolders, entry.archives)
 
 
-def _origins(entry: Entry, given: Path | None, download: bool) -> list[Origin]:
+def _origins(entry: FileSet, given: Path | None, download: bool) -> list[Origin]:
     local = [] if given is None else [_folder(entry, given)]
     return [*local, *(origin for origin in entry.origins if download or not origin.needs_network)]
 
 
 @contextlib.contextmanager
-def _explaining(entry: Entry, home: Path) -> Iterator[None]:
+def _explaining(entry: FileSet, home: Path) -> Iterator[None]:
     """Say plainly when the cache can't be written."""
     try:
         yield
@@ -132,7 +132,7 @@ def _locked(name: str) -> AbstractContextManager[None]:
     return one_at_a_time(path, lambda holder: say(f"{holder} is fetching {name}; waiting"))
 
 
-def _fill(home: Path, entry: Entry, origins: list[Origin]) -> None:
+def _fill(home: Path, entry: FileSet, origins: list[Origin]) -> None:
     home.mkdir(exist_ok=True)
     try:
         if _free(home) < ROOM_FACTOR * entry.size:
@@ -148,7 +148,7 @@ def _free(folder: Path) -> int:
     return shutil.disk_usage(present).free
 
 
-def _no_room(entry: Entry, home: Path) -> FetchError:
+def _no_room(entry: FileSet, home: Path) -> FetchError:
     needed, free = ROOM_FACTOR * entry.size / 1e6, _free(home) / 1e6
     return FetchError(
         f"no room on the disk for {entry.name}: it needs about {needed:,.0f} MB in {home.parent}, "
@@ -156,7 +156,7 @@ def _no_room(entry: Entry, home: Path) -> FetchError:
     )
 
 
-def _fetch_from_first(entry: Entry, origins: list[Origin], home: Path) -> None:
+def _fetch_from_first(entry: FileSet, origins: list[Origin], home: Path) -> None:
     failures: list[Failure] = []
     for leftover in home.glob(".fetch-*"):  # of a process that was killed: the lock is ours
         shutil.rmtree(leftover, ignore_errors=True)
@@ -174,7 +174,7 @@ def _fetch_from_first(entry: Entry, origins: list[Origin], home: Path) -> None:
     raise FetchError(_failure_message(entry, failures))
 
 
-def _fetch_from(origin: Origin, entry: Entry, home: Path, report: Report) -> None:
+def _fetch_from(origin: Origin, entry: FileSet, home: Path, report: Report) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as aside:
         folder = Path(aside) / "files"
         folder.mkdir()
@@ -193,7 +193,7 @@ def _verify_file(path: Path, file: File) -> None:
         raise DataError(f"{file.name} has another content than it should (SHA-256 differs)")
 
 
-def _warn_of_wrong_files(entry: Entry, failures: list[Failure], instead: Origin) -> None:
+def _warn_of_wrong_files(entry: FileSet, failures: list[Failure], instead: Origin) -> None:
     for origin, error in failures:
         if isinstance(origin, Folder) and not isinstance(error, AbsentError):
             warnings.warn(
@@ -209,7 +209,7 @@ def _said(error: Exception) -> str:
     return first_line(f"{type(error).__name__}: {error}").rstrip(": ")
 
 
-def _failure_message(entry: Entry, failures: list[Failure]) -> str:
+def _failure_message(entry: FileSet, failures: list[Failure]) -> str:
     tried = [f"{origin.label}: {_said(error)}" for origin, error in failures]
     tried = tried or ["nothing: no folder was given, and downloading is off"]
     by_hand = placed_by_hand(entry.name, entry.archives, entry.sizes)

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from nescio.data import _progress
+from nescio._fetch import progress
 
 
 @pytest.fixture
@@ -11,12 +11,12 @@ def terminal(monkeypatch):
     """What a terminal of 120 columns was given."""
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120)
-    monkeypatch.setattr(_progress, "Console", lambda **_: console)
+    monkeypatch.setattr(progress, "Console", lambda **_: console)
     return screen
 
 
 def test_without_a_terminal_one_plain_line(capsys):
-    with _progress.reporting("mnist from a place") as report:
+    with progress.reporting("mnist from a place") as report:
         report.stage("asking")
         report.expect(100)
         report.update(50)
@@ -24,7 +24,7 @@ def test_without_a_terminal_one_plain_line(capsys):
 
 
 def test_on_a_terminal_the_stages_and_no_bytes_before_there_are_any(terminal):
-    with _progress.reporting("mnist from [a] place") as report:
+    with progress.reporting("mnist from [a] place") as report:
         for stage in ("asking", "unpacking"):
             report.stage(stage)
             report._progress.refresh()
@@ -34,7 +34,7 @@ def test_on_a_terminal_the_stages_and_no_bytes_before_there_are_any(terminal):
 
 
 def test_on_a_terminal_the_bytes_of_a_download(terminal):
-    with _progress.reporting("mnist") as report:
+    with progress.reporting("mnist") as report:
         report.stage("fetching")
         report.expect(2000)
         report.update(500)

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
-from nescio.data._progress import Report
-from nescio.data._unpack import DIGITS_TABLE, Capped, Unpack, write_digits
+from nescio._fetch.progress import Report
+from nescio._fetch.unpack import DIGITS_TABLE, Capped, Unpack, write_digits
 from nescio.errors import DataError
 
 CONNECT_SECONDS, READ_SECONDS = 5, 15

