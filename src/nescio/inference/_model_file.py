@@ -1,4 +1,16 @@
-"""The file of a model: what its header holds, and how it is written and read back."""
+"""The file of a model: what its header holds, and how it is written and read back.
+
+A file holds the tensors of the module's state, and beside them a header, which is JSON:
+
+    format      the number of this layout, FORMAT
+    method      the method's name and settings
+    network     the kind of encoder and its settings; null where the module was the user's own
+    classes     the names of the K classes
+    preprocess  what brings inputs to the network
+    rule        when to abstain; null for none
+    training    a summary of how it was trained
+    versions    of the packages that wrote the file
+"""
 
 from __future__ import annotations
 
@@ -27,7 +39,7 @@ VERSIONS_OF = ("nescio", "torch", "safetensors")
 
 
 class ModelParts(NamedTuple):
-    """What a model is made from."""
+    """The fields of a TrainedModel, by the same names."""
 
     module: nn.Module
     method: Method
@@ -39,12 +51,12 @@ class ModelParts(NamedTuple):
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
-    network = None if model.network is None else spec_to_dict(model.network)
+    spec = None if model.network is None else spec_to_dict(model.network)
     rule = None if model.rule is None else model.rule.to_dict()
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
-        "network": network,
+        "network": spec,
         "classes": list(model.classes),
         "preprocess": model.preprocess.to_dict(),
         "rule": rule,
@@ -66,9 +78,9 @@ def model_path(path: str | Path) -> Path:
 
 
 def read_model(path: Path, module: nn.Module | None, method: Method | type[Method] | None) -> ModelParts:
-    """Read a file back. module, method: the user's own, where the file can't say how to make them."""
+    """Read a file back; the user gives a module or a method where the file can't say how to make it."""
     tensors, header = read_tensors(path)
-    if "format" not in header and {"history", "member", "best"} <= header.keys():
+    if _is_checkpoint(header):
         raise ModelFileError(
             f"{path} is the checkpoint of a training, not a model; "
             f"{path.with_name(MODEL_NAME)} is its model once it has ended"
@@ -79,7 +91,8 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
             f"{FORMER_FORMAT} and {FORMAT}"
         )
     try:
-        parts = _from_header(header, module, method)
+        parts = _parts_from_header(header, module, method)
+        _check_parts(parts)
         _load_weights(parts.module, tensors)
     except KeyError as error:
         raise ModelFileError(f"{path} does not fit together: its header lacks {error}") from error
@@ -87,6 +100,11 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         reason = " ".join(str(error).split())
         raise ModelFileError(f"{path} does not fit together: {reason}") from error
     return parts
+
+
+def _is_checkpoint(header: Mapping[str, Any]) -> bool:
+    """Whether it is the header of a checkpoint, which a training writes beside the model to be."""
+    return "format" not in header and {"history", "member", "best"} <= header.keys()
 
 
 def _load_weights(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -97,33 +115,49 @@ def _load_weights(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     module.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
 
 
-def _from_header(
-    header: Mapping[str, Any], module: nn.Module | None, method: Method | type[Method] | None
+def _parts_from_header(
+    header: Mapping[str, Any],
+    given_module: nn.Module | None,
+    given_method: Method | type[Method] | None,
 ) -> ModelParts:
-    network = None if header["network"] is None else spec_from_dict(header["network"])
-    made = _method(header["method"], method)
-    classes = tuple(str(one) for one in header["classes"])
-    if len(set(classes)) != len(classes):
-        raise InputError("two classes have the same name")
-    if network is not None and network.num_classes != len(classes):
-        raise InputError(f"{len(classes)} classes, but a network for {network.num_classes}")
-    if module is not None:
-        module = made.check_module(module)
-    elif network is not None:
-        module = made.build(network)
+    """Build every part; whether they fit together is for `_check_parts` to say."""
+    method = _method_from_header(header["method"], given_method)
+    spec = None if header["network"] is None else spec_from_dict(header["network"])
+    rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
+    if given_module is not None:
+        module = method.check_module(given_module)
+    elif spec is not None:
+        module = method.build(spec)
     else:
         raise InputError("the network was the user's own: give it, load(path, network=...)")
-    rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
-    preprocess = _preprocess(header)
-    if network is not None and network.input_shape != preprocess.input_shape:
-        raise InputError(f"inputs {preprocess.input_shape}, but a network for {network.input_shape}")
-    if not isinstance(header["training"], dict):
-        raise InputError(f"training must be a table, got {type(header['training']).__name__}")
-    return ModelParts(module, made, classes, preprocess, network, rule, header["training"])
+    return ModelParts(
+        module=module,
+        method=method,
+        classes=tuple(str(one) for one in header["classes"]),
+        preprocess=_preprocess_from_header(header),
+        network=spec,
+        rule=rule,
+        training=header["training"],
+    )
 
 
-def _method(settings: Mapping[str, Any], given: Method | type[Method] | None) -> Method:
-    """The method of the header; one that is not registered must be given, as its class or as it was."""
+def _check_parts(parts: ModelParts) -> None:
+    """Refuse parts that do not fit together."""
+    num_classes = len(parts.classes)
+    input_shape = parts.preprocess.input_shape
+    spec = parts.network
+    if len(set(parts.classes)) != num_classes:
+        raise InputError("two classes have the same name")
+    if spec is not None and spec.num_classes != num_classes:
+        raise InputError(f"{num_classes} classes, but a network for {spec.num_classes}")
+    if spec is not None and spec.input_shape != input_shape:
+        raise InputError(f"inputs {input_shape}, but a network for {spec.input_shape}")
+    if not isinstance(parts.training, dict):
+        raise InputError(f"training must be a table, got {type(parts.training).__name__}")
+
+
+def _method_from_header(settings: Mapping[str, Any], given: Method | type[Method] | None) -> Method:
+    """Make the method; one that is not registered must be given, as its class or as it was."""
     name = settings["name"]
     if given is None:
         try:
@@ -143,7 +177,7 @@ def _method(settings: Mapping[str, Any], given: Method | type[Method] | None) ->
     return given(**fields)
 
 
-def _preprocess(header: Mapping[str, Any]) -> Preprocess:
+def _preprocess_from_header(header: Mapping[str, Any]) -> Preprocess:
     if header["format"] == FORMAT:
         return Preprocess.from_dict(header["preprocess"])
     shape = tuple(int(size) for size in header["input_shape"])

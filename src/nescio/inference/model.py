@@ -24,7 +24,7 @@ from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
 
-HALF = 0.5
+DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,9 @@ class TrainedModel:
         module: The network, from preprocessed inputs (N, ...) to logits (N, K).
         method: How it was trained, and how its outputs are read.
         classes: The names of the K classes.
-        preprocess: What brings inputs to the network.
-        network: What the module was built from; None for a module of the user's own, which must then be given
-            again when the file is loaded.
+        preprocess: How raw inputs are prepared for the network.
+        network: The spec that the module was built from; None for a module of the user's own, which must then
+            be given again when the file is loaded.
         rule: When to say "I do not know"; None for an uncertainty of a half or more.
         training: A summary of how it was trained, plain data.
 
@@ -79,13 +79,13 @@ class TrainedModel:
 
         Args:
             data: Images or rows with labels, in memory or from a source.
-            method: With its settings, or the name of one with its usual settings. Default: EDL.
+            method: A method with its settings, or the name of one for its usual settings. Default: EDL.
             network: A spec, the name of an encoder, or a module of your own from inputs (N, ...) to logits
                 (N, K). Default: the paper's LeNet for images, a perceptron for rows.
             settings: How to train.
-            held_out: Data to watch: its loss and accuracy are part of the metrics of every epoch.
+            held_out: Labelled data to watch: its loss and accuracy are among the metrics of every epoch.
             run_dir: A folder for progress and checkpoints; called again with it, a training goes on.
-            report: Called with the metrics of every epoch.
+            report: A function that is called with the metrics of every epoch.
 
         Returns:
             The trained model, without a rule.
@@ -98,39 +98,20 @@ class TrainedModel:
         settings = settings or TrainingSettings()
         if isinstance(data, Source):
             data = data.labelled()
-        _require_classes(data)
-        if isinstance(data, Table) and (settings.shift or settings.flip):
-            raise InputError("shift and flip are for images, not for rows of numbers")
-        model = untrained_model(
-            data.inputs,
-            data.classes,
-            method,
-            network,
-            seed=settings.seed,
-            columns=data.columns if isinstance(data, Table) else None,
-            label_position=data.label_position if isinstance(data, Table) else None,
-        )
-        method = model.method
+        _check_data(data, settings)
+
+        model = _untrained_model_for(data, method, network, settings.seed)
+        watched = None
         if isinstance(held_out, Source):
             held_out = held_out.labelled(model.preprocess)
-        if held_out is not None and held_out.inputs.shape[1:] != data.inputs.shape[1:]:
-            expected = tuple(data.inputs.shape[1:])
-            found = tuple(held_out.inputs.shape[1:])
-            raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
-        network_text: Any = repr(model.module)
-        if model.network is not None:
-            network_text = spec_to_dict(model.network)
-        description = {
-            "method": method_to_dict(method),
-            "network": network_text,
-            "settings": settings.to_dict(),
-            "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
-            "sha256": {"train": _digest_of(data), "held_out": held_out and _digest_of(held_out)},
-        }
-        watched = None if held_out is None else _samples_of(held_out, data.classes)
+        if held_out is not None:
+            _check_held_out(held_out, data)
+            watched = _samples_of(held_out, data.classes)
+
+        description = _describe_run(model, settings, data, held_out)
         run = None if run_dir is None else Run(run_dir, description)
         history = fit(
-            method,
+            model.method,
             model.module,
             model.preprocess,
             _samples_of(data, data.classes),
@@ -139,21 +120,22 @@ class TrainedModel:
             run=run,
             report=report,
         )
+
         training = {**description, "last": history[-1], "history": history}
-        if settings.patience is not None and method.trainings == 1:
+        if settings.patience is not None and model.method.trainings == 1:
             training["best"] = min(history, key=lambda metrics: metrics["held_out_loss"])
         return replace(model, training=training)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of one raw input, without the batch axis."""
+        """The shape of one raw input, without the batch axis."""
         return self.preprocess.input_shape
 
     def labels_of(self, data: Dataset | Table) -> Tensor:
-        """The labels of a data set as this model counts its classes.
+        """Translate the labels of a data set to this model's class indices.
 
         Args:
-            data: With classes that the model knows.
+            data: A data set whose classes the model knows.
 
         Returns:
             int64 (N,).
@@ -166,12 +148,13 @@ class TrainedModel:
     def predict(
         self, inputs: Tensor, *, batch_size: int = 1024, generator: torch.Generator | None = None
     ) -> Prediction:
-        """What the network says of raw inputs, in batches.
+        """Predict raw inputs, in batches.
 
         Args:
-            inputs: (N, *input_shape), as the training data was: bytes of pictures, or numbers.
-            batch_size: How many are on the device at a time.
-            generator: For methods that draw; without one they draw the same every time.
+            inputs: Raw inputs (N, *input_shape) like the training data: bytes of pictures, or numbers.
+            batch_size: How many inputs are on the device at a time.
+            generator: The source of randomness of a stochastic method; without one it draws the same every
+                time.
 
         Returns:
             An Opinion of a method with evidence, else a Categorical.
@@ -182,23 +165,23 @@ class TrainedModel:
         self._require_inputs(inputs)
         require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
-        like = next(self.module.parameters())
+        parameter = next(self.module.parameters())
         self.module.eval()
         parts = []
         with torch.inference_mode():
             for part in torch.split(inputs, batch_size):
-                prepared = as_input(part.to(like.device), self.preprocess).to(like.dtype)
+                prepared = as_input(part.to(parameter.device), self.preprocess).to(parameter.dtype)
                 parts.append(self.method.predict(self.module, prepared, generator))
-        return _concatenated(parts)
+        return _concatenate(parts)
 
     def records(self, inputs: Inputs) -> list[Record]:
-        """What the model says of each input, as the command line, files and the service say it.
+        """Predict inputs of any kind, as the records that the command line, files and the service give.
 
         Args:
             inputs: Paths (pictures, folders, .npz, .npy and .csv files), a source, or tensors (N, ...).
 
         Returns:
-            A dict for each, see `nescio.inference.records`; one that can't be read has an error.
+            A dict for each input, see `nescio.inference.records`; one that can't be read has an error.
 
         Raises:
             InputError: If there is no file at a path.
@@ -206,23 +189,23 @@ class TrainedModel:
         return predict_records(self, inputs)
 
     def accepts(self, prediction: Prediction) -> Tensor:
-        """Where the model stands by its answer: by its rule, or while the uncertainty is less than a half.
+        """Say where the model stands by its answer: by its rule, or while the uncertainty is below a half.
 
         Args:
-            prediction: Of N inputs, made by `predict`.
+            prediction: The prediction of N inputs, made by `predict`.
 
         Returns:
             bool (N,).
         """
         if self.rule is not None:
             return self.rule.accept(prediction)
-        return (prediction.uncertainty < HALF) & ~prediction.is_vacuous
+        return (prediction.uncertainty < DEFAULT_MAX_UNCERTAINTY) & ~prediction.is_vacuous
 
     def with_rule(self, rule: AbstentionRule | None) -> TrainedModel:
-        """The same model with another rule, or with none.
+        """Return the same model with another rule, or with none.
 
         Args:
-            rule: Made from held-out data by `AbstentionRule.for_error` or `for_coverage`.
+            rule: A rule made from held-out data by `AbstentionRule.for_error` or `for_coverage`.
         """
         return replace(self, rule=rule)
 
@@ -253,7 +236,8 @@ class TrainedModel:
             ModelFileError: If there is no such file, or it is damaged, something else, or needs what is not
                 given; the message says which.
         """
-        return cls(*read_model(model_path(path), network, method))
+        parts = read_model(model_path(path), network, method)
+        return cls(**parts._asdict())
 
     def export_program(self, path: str | Path) -> None:
         """Write a torch.export program that takes raw inputs, see `nescio.inference.export`.
@@ -272,17 +256,14 @@ class TrainedModel:
         export_onnx(self, path)
 
     def _require_inputs(self, inputs: Tensor) -> None:
+        expected = _shape_text(self.input_shape)
         if not isinstance(inputs, Tensor) or inputs.ndim != 1 + len(self.input_shape) or len(inputs) == 0:
             got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
-            raise InputError(f"inputs must be one or more of shape (N, {self._shape_text}), got {got}")
+            raise InputError(f"inputs must be one or more of shape (N, {expected}), got {got}")
         if tuple(inputs.shape[1:]) != self.input_shape:
-            raise InputError(f"inputs must be (N, {self._shape_text}), got {tuple(inputs.shape)}")
+            raise InputError(f"inputs must be (N, {expected}), got {tuple(inputs.shape)}")
         if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
             raise InputError("inputs must be finite, got NaN or infinity")
-
-    @property
-    def _shape_text(self) -> str:
-        return ", ".join(str(size) for size in self.input_shape)
 
 
 def untrained_model(
@@ -296,14 +277,15 @@ def untrained_model(
     columns: tuple[str, ...] | None = None,
     label_position: int | None = None,
 ) -> TrainedModel:
-    """A model for such inputs that is still to be trained: the one place where networks are built for data.
+    """Build a model that is still to be trained: the one place where networks are built for data.
 
     Args:
-        inputs: Raw (N, ...), from which the preprocessing is taken.
+        inputs: Raw inputs (N, ...), from which the preprocessing is taken.
         classes: The names of the classes.
-        method: As for `TrainedModel.train`.
-        network: As for `TrainedModel.train`.
-        seed: Of the first weights.
+        method: A method with its settings, or the name of one for its usual settings. Default: EDL.
+        network: A spec, the name of an encoder, or a module of your own from inputs (N, ...) to logits
+            (N, K). Default: the paper's LeNet for images, a perceptron for rows.
+        seed: The seed of the initial weights.
         weights: How much each input counts for the preprocessing, (N,); None for all alike.
         columns: The names of the columns of rows, where they have names.
         label_position: Where the labels were among the columns, see Preprocess.
@@ -334,7 +316,7 @@ def _new_module(
     input_shape: tuple[int, ...],
     num_classes: int,
 ) -> tuple[nn.Module, EncoderSpec | None]:
-    """A network for the method, and the spec that it was built from; None for the user's own module."""
+    """Make a network for the method; return it with its spec, or with None for the user's own module."""
     if isinstance(network, nn.Module):
         return method.check_module(network), None
     if network is None or isinstance(network, str):
@@ -342,20 +324,75 @@ def _new_module(
     return method.build(network), network
 
 
-def _require_classes(data: Dataset | Table) -> None:
-    """Samples of two classes or more."""
+def _check_data(data: Dataset | Table, settings: TrainingSettings) -> None:
+    """Refuse data with fewer than two classes present, and rows that are to be augmented like images."""
     present = int((data.labels.bincount() > 0).sum())
     if present < 2:
         raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
+    if isinstance(data, Table) and (settings.shift or settings.flip):
+        raise InputError("shift and flip are for images, not for rows of numbers")
+
+
+def _check_held_out(held_out: Dataset | Table, data: Dataset | Table) -> None:
+    """Refuse held-out data with inputs of another shape than the training data."""
+    expected = tuple(data.inputs.shape[1:])
+    found = tuple(held_out.inputs.shape[1:])
+    if found != expected:
+        raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
+
+
+def _untrained_model_for(
+    data: Dataset | Table,
+    method: Method | str | None,
+    network: EncoderSpec | str | nn.Module | None,
+    seed: int,
+) -> TrainedModel:
+    """Build a model for a data set; rows bring the names of their columns along."""
+    columns = None
+    label_position = None
+    if isinstance(data, Table):
+        columns = data.columns
+        label_position = data.label_position
+    return untrained_model(
+        data.inputs,
+        data.classes,
+        method,
+        network,
+        seed=seed,
+        columns=columns,
+        label_position=label_position,
+    )
+
+
+def _describe_run(
+    model: TrainedModel,
+    settings: TrainingSettings,
+    data: Dataset | Table,
+    held_out: Dataset | Table | None,
+) -> dict[str, Any]:
+    """Say what a training depends on, as plain data: runs with the same description are the same run."""
+    network: Any = repr(model.module)
+    if model.network is not None:
+        network = spec_to_dict(model.network)
+    held_out_digest = None
+    if held_out is not None:
+        held_out_digest = _digest_of(held_out)
+    return {
+        "method": method_to_dict(model.method),
+        "network": network,
+        "settings": settings.to_dict(),
+        "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
+        "sha256": {"train": _digest_of(data), "held_out": held_out_digest},
+    }
 
 
 def _samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:
-    """For the training loop, with labels that count these classes."""
+    """Make samples for the training loop, with labels that count these classes."""
     return Samples(data.inputs, _labels_among(classes, data))
 
 
 def _labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
-    """The labels of a data set (N,) as places among these classes."""
+    """Translate the labels of a data set (N,) to places among these classes."""
     unknown = [name for name in data.classes if name not in classes]
     if unknown:
         raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
@@ -363,22 +400,23 @@ def _labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
 
 
 def _digest_of(data: Dataset | Table) -> str:
-    """What tells a data set from any other."""
+    """Compute what tells a data set from any other."""
     return digest({"inputs": data.inputs, "labels": data.labels})
 
 
 def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
-    """A network that takes inputs like the example (1, ...) and gives logits for so many classes."""
+    """Refuse a network that does not turn inputs like the example (1, ...) into logits (1, num_classes)."""
     if spec is not None and spec.input_shape != tuple(example.shape[1:]):
         raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")
-    like = next(module.parameters())
+    parameter = next(module.parameters())
     was_training = module.training
     try:
         with torch.no_grad():
-            logits = module.eval()(example.to(like.device, like.dtype))
+            logits = module.eval()(example.to(parameter.device, parameter.dtype))
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(f"network can't take inputs (N, {_sizes(example)}): {reason}") from error
+        expected = _shape_text(example.shape[1:])
+        raise InputError(f"network can't take inputs (N, {expected}): {reason}") from error
     finally:
         module.train(was_training)
     if tuple(logits.shape) != (1, num_classes):
@@ -387,12 +425,12 @@ def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tenso
         )
 
 
-def _sizes(inputs: Tensor) -> str:
-    return ", ".join(str(size) for size in inputs.shape[1:])
+def _shape_text(shape: Sequence[int]) -> str:
+    return ", ".join(str(size) for size in shape)
 
 
-def _concatenated(parts: Sequence[Prediction]) -> Prediction:
-    """One prediction from those of several batches."""
+def _concatenate(parts: Sequence[Prediction]) -> Prediction:
+    """Join the predictions of several batches into one."""
     opinions = [part for part in parts if isinstance(part, Opinion)]
     if len(opinions) == len(parts):
         labels = torch.cat([part.labels for part in opinions])

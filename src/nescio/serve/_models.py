@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nescio.inference.model import HALF, TrainedModel
+from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY, TrainedModel
 from nescio.opinions.opinion import Opinion
 from nescio.serve.limits import VALUES_PER_CLASS
 
@@ -44,7 +44,7 @@ class ServedModel:
         """The uncertainty from which on the model does not answer; None where its rule is another."""
         rule = self.model.rule
         if rule is None:
-            return HALF
+            return DEFAULT_MAX_UNCERTAINTY
         if rule.measure != "uncertainty":
             return None
         return min(max(rule.threshold, 0.0), 1.0)
