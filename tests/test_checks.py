@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nescio import InputError
-from nescio._checks import require_number, require_whole
+from nescio._checks import require_bool, require_finite, require_number, require_whole
 
 
 @pytest.mark.parametrize("value", [1, 0, -3, 2.0, True, "5", None])
@@ -17,7 +17,21 @@ def test_a_whole_number_has_a_most_where_one_is_given():
         require_whole("points", 8, least=2, most=7)
 
 
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", None])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", None, True])
 def test_what_is_no_number_from_zero_on_is_refused(value):
     with pytest.raises(InputError, match=r"rate must be a number from 0 on, got "):
         require_number("rate", value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -float("inf"), "1", None, False])
+def test_what_is_no_finite_number_is_refused(value):
+    require_finite("bias", -1.5)
+    with pytest.raises(InputError, match=f"bias must be a finite number, got {value!r}"):
+        require_finite("bias", value)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_what_is_neither_true_nor_false_is_refused(value):
+    require_bool("flip", False)
+    with pytest.raises(InputError, match=f"flip must be True or False, got {value!r}"):
+        require_bool("flip", value)

@@ -6,7 +6,9 @@ and inside torch.compile, torch.export and vmap, values are looked at only where
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -43,9 +45,26 @@ def inside_transform() -> bool:
 
 
 def require_number(name: str, value: object, least: float = 0.0) -> None:
-    """A finite number from `least` on."""
-    if not isinstance(value, int | float) or not least <= value < float("inf"):
+    """Refuse what is no finite number from `least` on."""
+    if not _is_number(value) or not least <= value < math.inf:
         raise InputError(f"{name} must be a number from {least:g} on, got {value!r}")
+
+
+def require_finite(name: str, value: object) -> None:
+    """Refuse what is no finite number."""
+    if not _is_number(value) or not math.isfinite(value):
+        raise InputError(f"{name} must be a finite number, got {value!r}")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    # True and False are ints to Python, and a mistake here.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def require_bool(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}")
 
 
 def require_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
@@ -60,8 +79,7 @@ def require_whole(name: str, value: object, least: int = 1, most: int | None = N
 
 def require_prior(prior: float) -> float:
     """The prior of each class as a float, within the bounds that the formulas were checked for."""
-    is_number = isinstance(prior, int | float) and not isinstance(prior, bool)
-    if not is_number or not LEAST_PRIOR <= prior <= LARGEST_PRIOR:
+    if not _is_number(prior) or not LEAST_PRIOR <= prior <= LARGEST_PRIOR:
         raise InputError(f"prior must be a number from {LEAST_PRIOR:g} to {LARGEST_PRIOR:g}, got {prior!r}")
     return float(prior)
 

@@ -108,6 +108,8 @@ def test_it_can_be_built_from_other_layers():
         ({"height": -28}, "height must be a whole number from 1 on"),
         ({"num_classes": True}, "num_classes must be a whole number from 1 on, got True"),
         ({"padding": "full"}, "padding must be valid or same"),
+        ({"padding": ["valid"]}, r"padding must be valid or same, got \['valid'\]"),
+        ({"initialisation": ["torch"]}, r"initialisation must be torch, .* got \['torch'\]"),
         ({"dropout": 1.0}, "dropout must be"),
     ],
 )

@@ -22,6 +22,9 @@ from nescio.training import TrainingSettings
         {"epochs": True},
         {"shift": 0.5},
         {"learning_rate": "fast"},
+        {"learning_rate": True},
+        {"flip": "no"},
+        {"flip": 1},
         {"learning_rate": float("nan")},
     ],
 )

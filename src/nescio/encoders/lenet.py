@@ -70,7 +70,7 @@ class LeNetSpec(EncoderSpec):
     initialisation: str = "torch"
 
     def __post_init__(self) -> None:
-        if self.padding not in _LEAST_SIDE:
+        if not isinstance(self.padding, str) or self.padding not in _LEAST_SIDE:
             raise InputError(f"padding must be valid or same, got {self.padding!r}")
         if self.initialisation not in _INITIALISATIONS:
             known = ", ".join(_INITIALISATIONS)

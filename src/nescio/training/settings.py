@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from nescio._checks import require_number, require_whole
+from nescio._checks import require_bool, require_number, require_whole
 from nescio.errors import InputError
 
 LARGEST_SEED = 2**32 - 1
@@ -60,6 +60,7 @@ class TrainingSettings:
         require_whole("epochs", self.epochs)
         require_whole("batch_size", self.batch_size)
         require_whole("shift", self.shift, least=0)
+        require_bool("flip", self.flip)
         require_whole("seed", self.seed, least=0, most=LARGEST_SEED)
         if self.patience is not None:
             require_whole("patience", self.patience)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import torch
+from torch import nn
 
 import nescio as ev
 from nescio.encoders import LeNetSpec, MLPSpec
@@ -41,6 +42,21 @@ def test_the_last_biases_start_where_told():
     assert not (module[-4].bias == 1.0).any()
 
 
+def test_the_bias_of_a_module_of_the_users_own_is_left_to_them(module):
+    assert EDL().check_module(module) is module
+    with pytest.raises(ev.InputError, match=r"output_bias is for networks that are built from a spec, got 1"):
+        EDL(output_bias=1.0).check_module(module)
+
+
+def test_a_network_without_a_last_bias_can_not_start_from_one(monkeypatch):
+    monkeypatch.setattr(MLPSpec, "build", lambda spec, layers: nn.Conv2d(1, 3, 5))
+    with pytest.raises(ev.InputError, match=r"output_bias is for networks with an nn\.Linear and a bias"):
+        EDL(output_bias=1.0).build(MLPSpec(5, 3))
+    monkeypatch.setattr(MLPSpec, "build", lambda spec, layers: nn.Linear(5, 3, bias=False))
+    with pytest.raises(ev.InputError, match=r"output_bias is for networks with an nn\.Linear and a bias"):
+        EDL(output_bias=1.0).build(MLPSpec(5, 3))
+
+
 def test_the_weight_of_the_divergence_is_the_losses_default():
     assert EDL().divergence_weight == ev.EvidentialLoss().divergence_weight == "auto"
     assert EDL().loss_for(200)._weight_at(20.0, 200) == default_divergence_weight(200)
@@ -67,6 +83,9 @@ def test_no_new_loss_for_every_batch():
         ({"divergence_weight": -1.0}, "divergence_weight must be a number from 0 on"),
         ({"risk": ["type2"]}, "risk must be one of"),
         ({"evidence": "tanh"}, "evidence must be one of"),
+        ({"output_bias": "1"}, "output_bias must be a finite number, got '1'"),
+        ({"output_bias": True}, "output_bias must be a finite number, got True"),
+        ({"weight_decay": True}, "weight_decay must be a number from 0 on, got True"),
     ],
 )
 def test_bad_settings_show_at_once(settings, message):

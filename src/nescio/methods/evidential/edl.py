@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -10,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import init
 
-from nescio._checks import require_number
+from nescio._checks import require_finite, require_number
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.losses import AUTO, EvidentialLoss
@@ -57,19 +56,44 @@ annealing_epochs=10, reduction=mean)
         if self.divergence_weight is None:
             object.__setattr__(self, "divergence_weight", AUTO)
         require_number("weight_decay", self.weight_decay)
-        if not math.isfinite(self.output_bias):
-            raise InputError(f"output_bias must be a finite number, got {self.output_bias!r}")
+        require_finite("output_bias", self.output_bias)
         _make_loss(self, 2, "mean")  # bad settings show here, not in the middle of a training
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
-        """The network as it is: its outputs are read as evidence."""
+        """Build the network; the biases of its last layer start at `output_bias` where that is not 0.
+
+        Args:
+            encoder: What to build.
+
+        Returns:
+            A network from inputs (N, ...) to logits (N, K).
+
+        Raises:
+            InputError: If `output_bias` is not 0 and the network has no nn.Linear with a bias.
+        """
         module = super().build(encoder)
         if self.output_bias:
-            init.constant_(
-                [layer for layer in module.modules() if isinstance(layer, nn.Linear)][-1].bias,
-                self.output_bias,
-            )
+            init.constant_(_last_bias(module), self.output_bias)
         return module
+
+    def check_module(self, module: nn.Module) -> nn.Module:
+        """Refuse to set the biases of a network of the user's own: which layer is last can't be told.
+
+        Args:
+            module: From inputs (N, ...) to logits (N, K).
+
+        Returns:
+            The network as it is.
+
+        Raises:
+            InputError: If `output_bias` is not 0.
+        """
+        if self.output_bias:
+            raise InputError(
+                f"output_bias is for networks that are built from a spec, got {self.output_bias!r} for a "
+                "module of your own; set the bias of its last layer yourself, and output_bias to 0"
+            )
+        return super().check_module(module)
 
     def loss_for(self, num_classes: int, reduction: str = "mean") -> EvidentialLoss:
         """The loss for so many classes; the same object for the same arguments."""
@@ -91,6 +115,14 @@ annealing_epochs=10, reduction=mean)
     def interpret(self, logits: Tensor) -> Opinion:
         """Evidence."""
         return Opinion.from_logits(logits, self.evidence)
+
+
+def _last_bias(module: nn.Module) -> nn.Parameter:
+    """Find the bias of the last dense layer, which gives the logits in networks that are built here."""
+    biases = [layer.bias for layer in module.modules() if isinstance(layer, nn.Linear)]
+    if not biases or biases[-1] is None:
+        raise InputError("output_bias is for networks with an nn.Linear and a bias as their last layer")
+    return biases[-1]
 
 
 def _make_loss(method: EDL, num_classes: int, reduction: str) -> EvidentialLoss:
