@@ -113,6 +113,20 @@ def _draws_from_its_generator_alone(method: Method, encoder: EncoderSpec) -> Non
     _require(untouched, "predict must leave torch's own generator alone")
 
 
+def _predicts_each_as_if_alone(method: Method, encoder: EncoderSpec) -> None:
+    """With predict_each, what is said of an input does not depend on those beside it."""
+    module = _built(method, encoder).eval()
+    inputs = _batch_for(encoder).inputs
+    with torch.no_grad():
+        together = method.predict_each(module, inputs, _generator(0)).probabilities
+        alone = [
+            method.predict_each(module, one, _generator(0)).probabilities for one in torch.split(inputs, 1)
+        ]
+        usual = method.predict(module, inputs[:1], _generator(0)).probabilities
+    assert_close(together, torch.cat(alone))
+    assert_close(together[:1], usual)
+
+
 def _has_a_finite_loss_with_gradients(method: Method, encoder: EncoderSpec) -> None:
     """A loss () and logits (N, K) of each member, and a finite gradient for every weight."""
     for count in (1, 6):
@@ -224,6 +238,7 @@ METHOD_CHECKS: tuple[MethodCheck, ...] = (
     _says_what_it_is,
     _predicts_a_distribution,
     _draws_from_its_generator_alone,
+    _predicts_each_as_if_alone,
     _has_a_finite_loss_with_gradients,
     _measures_held_out_samples_alike,
     _counts_weights_like_repetition,

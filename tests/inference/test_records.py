@@ -15,7 +15,7 @@ from nescio.errors import InputError
 from nescio.inference import records
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import FIELDS, _as_source, predict_records, records_of, to_csv, to_json_lines
-from nescio.methods import EDL, Softmax
+from nescio.methods import EDL, FFGU, FFLU, MNFG, Dropout, Softmax
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -136,6 +136,22 @@ def test_chunks_make_no_difference(rows, monkeypatch):
     for one, other in zip(predict_records(rows, inputs), whole, strict=True):
         assert one["probabilities"] == pytest.approx(other["probabilities"], rel=1e-5)
         assert one["name"] == other["name"]
+
+
+@pytest.mark.parametrize("method", [Dropout(samples=5), FFGU(samples=3), FFLU(samples=3), MNFG(samples=3)])
+def test_what_is_said_of_an_input_does_not_depend_on_its_neighbours(method, monkeypatch):
+    model = made(method.default_encoder(MLPSpec(3, 3, hidden=(8,))), method)
+    inputs = torch.randn(25, 3, generator=torch.Generator().manual_seed(2))
+    together = torch.tensor([record["probabilities"] for record in predict_records(model, inputs)])
+    monkeypatch.setattr(records, "CHUNK", 4)
+    parted = torch.tensor([record["probabilities"] for record in predict_records(model, inputs)])
+    alone = []
+    for one in inputs.split(1):
+        alone.append(model.predict(one).probabilities)
+    torch.testing.assert_close(parted, together)
+    torch.testing.assert_close(torch.cat(alone), together)
+    in_batches = model.predict(inputs, batch_size=7, independent=True).probabilities
+    torch.testing.assert_close(in_batches, together)
 
 
 def test_whatever_inputs_are(rows, tmp_path):

@@ -112,7 +112,7 @@ def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
 
-    figures = summary(model.predict(test.inputs), model.labels_of(test))
+    figures = summary(model.predict(test.inputs, independent=True), model.labels_of(test))
     typer.echo(
         f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
@@ -298,10 +298,11 @@ def _measures_of(
     from nescio.metrics import detection_summary, summary
 
     known = open_for(model, data, data_dir, label)
-    prediction = model.predict(known.inputs)
+    prediction = model.predict(known.inputs, independent=True)
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     if ood is not None:
-        result["ood"] = detection_summary(prediction, model.predict(open_inputs(model, ood, data_dir)))
+        ood_inputs = open_inputs(model, ood, data_dir)
+        result["ood"] = detection_summary(prediction, model.predict(ood_inputs, independent=True))
     return result
 
 
@@ -355,7 +356,8 @@ def threshold(
     path = model_path(model)
     trained = TrainedModel.load(path)
     held_out = open_for(trained, data, data_dir, label)
-    prediction = trained.predict(held_out.inputs)
+    # As `predict` and the service will ask it: the promise is about their answers.
+    prediction = trained.predict(held_out.inputs, independent=True)
     labels = trained.labels_of(held_out)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)

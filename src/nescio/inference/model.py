@@ -19,8 +19,8 @@ from nescio.inference._model_file import model_path, read_model, write_model
 from nescio.inference.export import export_onnx, export_program
 from nescio.inference.records import Inputs, Record, predict_records
 from nescio.methods import EDL, Method, make_method, method_to_dict
-from nescio.opinions.categorical import Categorical, Prediction
-from nescio.opinions.opinion import Opinion
+from nescio.methods.base import concatenate
+from nescio.opinions.categorical import Prediction
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
 
@@ -146,7 +146,12 @@ class TrainedModel:
         return _labels_among(self.classes, data)
 
     def predict(
-        self, inputs: Tensor, *, batch_size: int = 1024, generator: torch.Generator | None = None
+        self,
+        inputs: Tensor,
+        *,
+        batch_size: int = 1024,
+        generator: torch.Generator | None = None,
+        independent: bool = False,
     ) -> Prediction:
         """Predict raw inputs, in batches.
 
@@ -155,6 +160,9 @@ class TrainedModel:
             batch_size: How many inputs are on the device at a time.
             generator: The source of randomness of a stochastic method; without one it draws the same every
                 time.
+            independent: Whether what is said of an input must not depend on those beside it. A stochastic
+                method then uses the same draws for every input; else it may draw anew for each input
+                (dropout) or each batch, as for the paper's results. For other methods it is the same.
 
         Returns:
             An Opinion of a method with evidence, else a Categorical.
@@ -165,14 +173,19 @@ class TrainedModel:
         self._require_inputs(inputs)
         require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
+        state = generator.get_state()
         parameter = next(self.module.parameters())
         self.module.eval()
         parts = []
         with torch.inference_mode():
             for part in torch.split(inputs, batch_size):
                 prepared = as_input(part.to(parameter.device), self.preprocess).to(parameter.dtype)
-                parts.append(self.method.predict(self.module, prepared, generator))
-        return _concatenate(parts)
+                if independent:
+                    generator.set_state(state)
+                    parts.append(self.method.predict_each(self.module, prepared, generator))
+                else:
+                    parts.append(self.method.predict(self.module, prepared, generator))
+        return concatenate(parts)
 
     def records(self, inputs: Inputs) -> list[Record]:
         """Predict inputs of any kind, as the records that the command line, files and the service give.
@@ -427,12 +440,3 @@ def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tenso
 
 def _shape_text(shape: Sequence[int]) -> str:
     return ", ".join(str(size) for size in shape)
-
-
-def _concatenate(parts: Sequence[Prediction]) -> Prediction:
-    """Join the predictions of several batches into one."""
-    opinions = [part for part in parts if isinstance(part, Opinion)]
-    if len(opinions) == len(parts):
-        labels = torch.cat([part.labels for part in opinions])
-        return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
-    return Categorical(torch.cat([part.probabilities for part in parts]))

@@ -150,7 +150,7 @@ def answers_of(model: TrainedModel, inputs: Tensor) -> list[Record]:
 
 
 def _finite_prediction(model: TrainedModel, inputs: Tensor) -> Prediction:
-    prediction = model.predict(inputs)
+    prediction = model.predict(inputs, independent=True)
     if not bool(prediction.probabilities.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
     return prediction

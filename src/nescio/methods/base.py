@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from nescio.encoders import Ability, EncoderSpec, Layers, require_features
 from nescio.encoders.base import TORCH_LAYERS
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
+from nescio.opinions.opinion import Opinion
 
 _REQUIRED = {
     "name": "as users and files give it",
@@ -240,6 +241,50 @@ class Method(ABC):
             The prediction for each.
         """
         return self.interpret(module(inputs))
+
+    def predict_each(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
+        """Predict some inputs, each as if it had been alone: its neighbours make no difference.
+
+        A stochastic method is asked for one input after the other here, all with the same draws. One that
+        draws once for all inputs, or can, overrides this with something faster.
+
+        Args:
+            module: In evaluation mode.
+            inputs: (N, ...) as the network takes them.
+            generator: What a stochastic method draws from, and nothing else.
+
+        Returns:
+            The prediction for each.
+        """
+        if not self.is_stochastic:
+            return self.predict(module, inputs, generator)
+        state = generator.get_state()
+        parts = []
+        for one in torch.split(inputs, 1):
+            generator.set_state(state)
+            parts.append(self.predict(module, one, generator))
+        return concatenate(parts)
+
+
+def concatenate(parts: Sequence[Prediction]) -> Prediction:
+    """Join the predictions of several batches into one.
+
+    Args:
+        parts: One or more of the same kind, of (N, K) each.
+
+    Returns:
+        The prediction for all inputs, in their order.
+
+    Example:
+        >>> half = Categorical(torch.tensor([[0.5, 0.5]]))
+        >>> len(concatenate([half, half, half]))
+        3
+    """
+    opinions = [part for part in parts if isinstance(part, Opinion)]
+    if len(opinions) == len(parts):
+        labels = torch.cat([part.labels for part in opinions])
+        return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
+    return Categorical(torch.cat([part.probabilities for part in parts]))
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:

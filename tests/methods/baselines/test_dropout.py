@@ -47,3 +47,27 @@ def test_dropout_that_works_in_place_is_the_same():
             layer.inplace = True
     found = Dropout().predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
     assert torch.equal(found, plain)
+
+
+def test_a_network_whose_way_depends_on_values_is_asked_for_each_alone():
+    class Wayward(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dropout = torch.nn.Dropout(0.5)
+            self.last = torch.nn.Linear(4, 3)
+
+        def forward(self, inputs):
+            hidden = self.dropout(inputs)
+            return self.last(hidden if hidden.sum() > 0 else -hidden)
+
+    torch.manual_seed(0)
+    module, inputs = Wayward().eval(), torch.randn(5, 4)
+    method = Dropout(samples=4)
+
+    def drawn(some):
+        return method.predict_each(module, some, torch.Generator().manual_seed(0)).probabilities
+
+    with torch.no_grad():
+        alone = [method.predict(module, one, torch.Generator().manual_seed(0)) for one in inputs.split(1)]
+        torch.testing.assert_close(drawn(inputs), torch.cat([one.probabilities for one in alone]))
+    assert not module.dropout.training

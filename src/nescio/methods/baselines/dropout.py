@@ -15,7 +15,7 @@ from nescio.encoders import Ability, EncoderSpec
 from nescio.errors import InputError
 from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
 from nescio.methods.base import Batch, Method
-from nescio.opinions.categorical import Categorical
+from nescio.opinions.categorical import Categorical, Prediction
 
 _USUAL_SHARE = 0.5
 
@@ -87,6 +87,25 @@ class Dropout(Method):
         with _dropout_from(module, generator):
             # A copy for each pass: a dropout that works in place would wear the features down.
             return mean_of_softmax(random(features.clone()) for _ in range(self.samples))
+
+    def predict_each(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
+        """The mean of `samples` passes; in each, the same units are switched off for all inputs."""
+        fixed, random = _split(module)
+        features = fixed(inputs)
+        state = generator.get_state()
+
+        def one_pass(features_of_one: Tensor) -> Tensor:
+            logits: Tensor = random(features_of_one[None].clone())
+            return logits[0]
+
+        # Inside vmap a layer sees one input, so it draws what it draws for that input alone.
+        all_pass = torch.func.vmap(one_pass, randomness="same")
+        try:
+            with _dropout_from(module, generator):
+                return mean_of_softmax(all_pass(features) for _ in range(self.samples))
+        except RuntimeError:  # a network whose way depends on values, which vmap does not know
+            generator.set_state(state)
+            return super().predict_each(module, inputs, generator)
 
 
 def _dropouts(module: nn.Module) -> list[nn.Module]:

@@ -106,6 +106,10 @@ class FFGU(Method):
         """The mean of softmax over networks with drawn weights."""
         return mean_of_softmax(_drawn_passes(module, inputs, self.samples, generator))
 
+    def predict_each(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
+        """The same: weights are drawn once for all inputs."""
+        return self.predict(module, inputs, generator)
+
 
 def _drawn_passes(
     module: nn.Module, inputs: Tensor, samples: int, generator: torch.Generator
