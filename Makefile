@@ -3,6 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.ready-for-demo
 READY := $(VENV)/.ready-for-all
+WORKERS ?= 2
 PEERS := .bench-venv
 PEERS_READY := $(PEERS)/.ready
 # Without --no-compile, pip compiles every module; Python itself compiles those that are imported.
@@ -34,7 +35,7 @@ demo: $(DEMO_READY)  ## train on real digits, show letters and a turning 1, writ
 	@$(BIN)/nescio demo --out demo
 
 test: $(READY)  ## run the tests; opinions, functional and losses must be covered line by line
-	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --cov --cov-report=
 	$(BIN)/coverage report --include='src/nescio/opinions/*,src/nescio/functional/*,src/nescio/losses.py' --fail-under=100
 
 check: $(READY)  ## run the linters: ruff, mypy, import-linter

@@ -1,5 +1,6 @@
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -7,10 +8,28 @@ import pytest
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy loads, or scikit-learn skips one of its checks
 
+# Beside other workers one has one thread, and so have the programs that it starts.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch loads, which reads it once
+
 import torch
 
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
+STUDIES = Path(__file__).parent / "studies"
+
+
+def pytest_collection_modifyitems(config, items):
+    """With `--dist loadgroup`, the tests of a file go to one worker, as they share what is set up for it.
+
+    Those of tests/studies share a study that takes a minute to compute, and go together.
+    """
+    if not config.pluginmanager.has_plugin("xdist"):
+        return
+    for item in items:
+        shares_a_study = "folder" in item.fixturenames and STUDIES in item.path.parents
+        group = "study" if shares_a_study else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -293,7 +293,8 @@ def test_the_command(model, pictures, tmp_path, monkeypatch, capsys):
     )
 
 
-def test_ray_writes_the_same_rows(model, pictures, tmp_path):
+def test_ray_writes_the_same_rows(model, pictures, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "local")  # never the cluster that another test has on this machine
     images = np.random.default_rng(2).integers(256, size=(2500, 16, 16), dtype=np.uint8)
     np.savez(tmp_path / "many.npz", images=images)
     start = [sys.executable, "-c", "from nescio.cli.app import main; main()", "predict", model]
