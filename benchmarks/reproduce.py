@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from nescio.studies.store import PROVENANCE
+
 MOST_MINUTES = 10
 QUICK = (str(Path(sys.executable).with_name("nescio")), "reproduce", "--preset", "quick", "--out", "{}")
 RAY = (sys.executable, "-m", "tests.studies.two_nodes", "{}", "quick")
@@ -35,7 +37,7 @@ def numbers(folder: Path) -> dict[str, dict[str, object]]:
     found = {}
     for path in sorted((folder / "store").glob("*.json")):
         record = json.loads(path.read_text())
-        del record["made"]
+        del record[PROVENANCE]
         found[path.name] = record
     return found
 

@@ -3,7 +3,7 @@ import logging
 import pytest
 from rich.console import Console
 
-from nescio.cli._console import epochs_shown, logs_kept_quiet, print_table
+from nescio.cli._console import epoch_progress, logs_kept_quiet, print_table
 
 METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
 
@@ -15,7 +15,7 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
     monkeypatch.delenv("RANK", raising=False)
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
-    with epochs_shown(4, "edl") as report:
+    with epoch_progress(4, "edl") as report:
         report("edl", METRICS)
     shown = capsys.readouterr().err
     assert ("accuracy 0.750" in shown and "2/4" in shown) if seen else shown == ""
@@ -34,7 +34,7 @@ def test_members_come_one_after_the_other(monkeypatch, capsys):
     monkeypatch.setattr(Console, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("RANK", raising=False)
-    with epochs_shown(4, "ensemble", members=3) as report:
+    with epoch_progress(4, "ensemble", members=3) as report:
         report("ensemble", METRICS | {"member": 3})
     assert "10/12" in capsys.readouterr().err
 

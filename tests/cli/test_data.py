@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from nescio.cli import app
-from nescio.data._catalog import ENTRIES, MADE
+from nescio.data._catalog import ENTRIES, GENERATED
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypat
     assert listed["mnist"].startswith("to fetch")
     assert listed["notmnist"].startswith("in NESCIO_DATA")
     assert listed["cifar5"].startswith("needs cifar10")
-    assert listed["letters"].startswith("made on use")
+    assert listed["letters"].startswith("generated on use")
     assert run("data", "fetch", "digits")[0] == 0
     assert rows(run("data", "list")[1])["digits"].startswith("here")
 
@@ -47,7 +47,7 @@ def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypat
 def test_data_list_fits_80_columns(run, empty_cache, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = run("data", "list")[1].splitlines()[:-1]
-    assert len(table) == 1 + len(ENTRIES) + len(MADE)
+    assert len(table) == 1 + len(ENTRIES) + len(GENERATED)
     assert max(map(len, table)) <= 80
 
 

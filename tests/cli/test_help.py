@@ -11,6 +11,7 @@ from nescio.cli import app as command_line
 from nescio.cli.app import EXAMPLES, app
 from nescio.encoders.registry import ENCODERS
 from nescio.methods import METHODS
+from nescio.opinions import MEASURES
 
 
 def commands():
@@ -64,6 +65,11 @@ def test_help_says_what_methods_and_networks_there_are():
     assert f"--network, --encoder TEXT One of {', '.join(ENCODERS)}, or its fields as JSON" in shown
     assert "--batch-size N Samples of a step. Default: 256." in shown
     assert "--out PATH The folder of the run: model, metrics, checkpoint. Required." in shown
+
+
+def test_help_says_what_measures_there_are():
+    shown = " ".join(CliRunner().invoke(app, ["threshold", "--help"]).stdout.split())
+    assert f"that decides. One of {', '.join(MEASURES)}. Default: uncertainty." in shown
 
 
 def test_options_in_a_group_of_their_own():

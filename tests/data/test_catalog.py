@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from nescio._fetch.formats import CIFAR_ROW
-from nescio.data._catalog import ENTRIES, MADE, glyph_classes, in_catalog
+from nescio.data._catalog import ENTRIES, GENERATED, glyph_classes, in_catalog
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
@@ -18,13 +18,13 @@ def test_the_count_is_that_of_the_files(entry):
 
 
 def test_all_that_has_a_name_is_known_by_it():
-    assert all(in_catalog(name) for name in [*ENTRIES, *(made.name for made in MADE), "glyphs-20"])
+    assert all(in_catalog(name) for name in [*ENTRIES, *(each.name for each in GENERATED), "glyphs-20"])
     assert not any(in_catalog(name) for name in ["./digits", "glyphs-", "imagenet", ""])
     assert (glyph_classes("glyphs-20"), glyph_classes("letters")) == (20, None)
 
 
 def test_what_is_made_of_another_set_names_it():
-    assert {made.needs for made in MADE} - {""} <= ENTRIES.keys()
+    assert {each.needs for each in GENERATED} - {""} <= ENTRIES.keys()
 
 
 def test_the_catalog_does_not_wait_for_torch():

@@ -89,8 +89,8 @@ def test_the_table_says_what_was_measured(outcome, text):
         f"{100 * ours['accuracy']:.1f}%",
         f"{100 * usual['accuracy']:.1f}%",
     )
-    told = rows["digits told from letters by entropy, AUROC"]
-    assert (told.evidential, told.softmax) == (f"{ours['auroc']:.3f}", f"{usual['auroc']:.3f}")
+    detection = rows["detection of letters by entropy, AUROC"]
+    assert (detection.evidential, detection.softmax) == (f"{ours['auroc']:.3f}", f"{usual['auroc']:.3f}")
     for row in rows.values():
         assert f"{row.label}</th><td>{row.evidential}</td><td>{row.softmax}</td>" in text
 

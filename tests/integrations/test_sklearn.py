@@ -85,12 +85,15 @@ def test_reject_marks_what_it_does_not_know(fitted, iris):
 def test_a_rule_with_a_promise():
     X, y = make_blobs(3000, centers=3, cluster_std=1.5, random_state=0)
     classifier = ev.EvidentialClassifier(epochs=30, random_state=0).fit(X[:1000], y[:1000])
-    rule = classifier.set_abstention(X[1000:2500], y[1000:2500], target_error=0.1, confidence=0.9)
+    rule = classifier.set_abstention(X[1000:2500], y[1000:2500], max_error=0.1, confidence=0.9)
     marked = classifier.predict(X[2500:], reject=True)
     kept = np.array([label is not None for label in marked])
     assert rule.met
     assert kept.mean() > 0.1
     assert (marked[kept] == y[2500:][kept]).mean() > 0.88
+    by_entropy = classifier.set_abstention(X[1000:2500], y[1000:2500], 0.1, measure="entropy")
+    assert (by_entropy.measure, by_entropy.max_error) == ("entropy", 0.1)
+    assert classifier.model_.rule == by_entropy
     with pytest.raises(ev.InputError, match="known classes"):
         classifier.set_abstention(X[:5], np.array([0, 1, 2, 3, 4]), 0.1)
 
@@ -330,7 +333,7 @@ def test_a_network_for_other_classes(iris):
 def test_more_training_voids_the_promise(iris):
     X, _, y, _ = iris
     classifier = ev.EvidentialClassifier(epochs=40, random_state=0).fit(X, y)
-    classifier.set_abstention(X, y, target_error=0.5)
+    classifier.set_abstention(X, y, max_error=0.5)
     assert classifier.model_.rule is not None
     assert classifier.partial_fit(X, y).model_.rule is None
 

@@ -43,11 +43,11 @@ def test_find():
 def test_read_from_a_store(folder):
     (result,) = read_results([one("edl")], store_in(folder))
     assert (result.comparison, result.arm, result.seed) == ("digits", "edl", 0)
-    assert set(result.numbers) == set(result.settings) == set(result.made)
+    assert set(result.numbers) == set(result.settings) == set(result.provenance)
     assert result.settings["pgd"]["steps"] == 2
     assert result.training == one("edl").plan.description()
-    assert result.made["known"]["for"] == "digits/edl-0"
-    assert result.made["known"]["training_seconds"] > 0
+    assert result.provenance["known"]["for"] == "digits/edl-0"
+    assert result.provenance["known"]["training_seconds"] > 0
 
 
 def test_an_experiment_without_results_is_left_out(tmp_path):

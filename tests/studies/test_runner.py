@@ -27,6 +27,7 @@ from nescio.studies.runner import (
     store_in,
     train,
 )
+from nescio.studies.store import PROVENANCE
 
 EPOCHS = 5
 
@@ -36,7 +37,7 @@ def numbers_in(folder):
     found = {}
     for path in store_in(folder).paths():
         content = json.loads(path.read_text())
-        del content["made"]
+        del content[PROVENANCE]
         found[path.name] = content
     return found
 

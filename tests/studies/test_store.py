@@ -6,7 +6,15 @@ import torch
 from tests.studies.small import measurement, one
 
 from nescio.errors import DataError
-from nescio.studies.store import Record, Store, _file_name_of, _read_record, _to_json, surroundings
+from nescio.studies.store import (
+    PROVENANCE,
+    Record,
+    Store,
+    _file_name_of,
+    _read_record,
+    _to_json,
+    surroundings,
+)
 
 EDL = one("edl")
 KNOWN = measurement(EDL, "known")
@@ -36,7 +44,7 @@ def test_written_and_read(store, record):
     assert store.has(EDL.plan, KNOWN)
     again = store.read(EDL.plan, KNOWN)
     assert again.numbers == {"curve": [0.5, 0.25], "none": None, "name": "a [b, c]", "deep": [[1, 2], [3]]}
-    assert again.made == {"for": "digits/edl-0"}
+    assert again.provenance == {"for": "digits/edl-0"}
     assert store.paths() == [path]
 
 
@@ -61,7 +69,7 @@ def test_a_record_is_written_once(store, record):
 
 def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
     text = _to_json(record)
-    assert list(json.loads(text)) == ["format", "measurement", "training", "numbers", "made"]
+    assert list(json.loads(text)) == ["format", "measurement", "training", "numbers", PROVENANCE]
     assert '"curve": [0.5, 0.25]' in text
     assert '"filters": [4, 6]' in text
     assert text.endswith("}\n")

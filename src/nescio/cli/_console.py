@@ -30,7 +30,7 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 @contextmanager
-def epochs_shown(
+def epoch_progress(
     epochs: int, *names: str, members: int = 1
 ) -> Iterator[Callable[[str, dict[str, float]], None]]:
     """A bar for each training with its last figures; nothing where there is no terminal.

@@ -30,17 +30,17 @@ def list_() -> None:
     from rich.table import Table
 
     from nescio._fetch.store import cache_dir, is_cached, state
-    from nescio.data._catalog import ENTRIES, MADE
+    from nescio.data._catalog import ENTRIES, GENERATED
 
     table = Table(box=None, padding=(0, 1, 0, 0))
     for heading in ("name", "state", "size", "what it is", "licence"):
         table.add_column(heading, overflow="fold")
     for entry in ENTRIES.values():
         table.add_row(entry.name, state(entry), f"{entry.size / 1e6:.0f} MB", entry.about, entry.licence)
-    for made in MADE:
-        lacks = made.needs and not is_cached(ENTRIES[made.needs])
-        how = f"needs {made.needs}" if lacks else "made on use"
-        table.add_row(made.name, how, "-", made.about, made.licence)
+    for generated in GENERATED:
+        lacks = generated.needs and not is_cached(ENTRIES[generated.needs])
+        how = f"needs {generated.needs}" if lacks else "generated on use"
+        table.add_row(generated.name, how, "-", generated.about, generated.licence)
     console = Console()
     console.print(table)
     console.print(f"Files are kept in {cache_dir()}", soft_wrap=True, highlight=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli._console import epochs_shown, print_table, require_folder
+from nescio.cli._console import epoch_progress, print_table, require_folder
 
 
 def demo(
@@ -31,7 +31,7 @@ def demo(
         f"Training two networks on {len(inputs.train):,} real digits, {settings.epochs} epochs each: "
         "one evidential, one with softmax."
     )
-    with epochs_shown(settings.epochs, "evidential", "softmax") as report:
+    with epoch_progress(settings.epochs, "evidential", "softmax") as report:
         outcome = run_demo(settings, inputs, report)
     path = write_report(outcome, out)
     rows = [(row.label, row.evidential, row.softmax) for row in table(outcome)]

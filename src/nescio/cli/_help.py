@@ -16,7 +16,7 @@ class Command(TyperCommand):
     """A command with plain help: usage, arguments, options, and examples from its epilog."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; only here are methods and encoders looked up, which waits for torch."""
+        """Write the help; only here are methods, encoders and measures looked up, which waits for torch."""
         params: list[Any] = list(self.get_params(ctx))
         arguments = [param for param in params if param.param_type_name == "argument"]
         options = [param for param in params if param.param_type_name == "option"]
@@ -145,6 +145,10 @@ def _help_of(option: Any) -> str:
 
         known = ", ".join(ENCODERS)
         return f"One of {known}, or its fields as JSON or a JSON file. Default: what fits the data."
+    if option.name == "measure":
+        from nescio.opinions import MEASURES
+
+        return f"{option.help} One of {', '.join(MEASURES)}."
     return option.help or ""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nescio.cli._console import epochs_shown, logs_kept_quiet, print_table
+from nescio.cli._console import epoch_progress, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def train(
         ),
     ] = None,
     label: Label = None,
-    seed: Annotated[int, typer.Option(help="Of everything that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float64.")] = "auto",
     data_dir: DataDir = None,
@@ -83,14 +83,14 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    with logs_kept_quiet(logging.INFO), epochs_shown(epochs, method, members=chosen.trainings) as report:
+    with logs_kept_quiet(logging.INFO), epoch_progress(epochs, method, members=chosen.trainings) as report:
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
         )
     if is_first_process():
         model.module.cpu()
         model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
-        _tell_result(out / "model.safetensors", model, test)
+        _print_result(out / "model.safetensors", model, test)
         _require_learned(out, model, known, how)
 
 
@@ -108,7 +108,7 @@ def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how
         )
 
 
-def _tell_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:
+def _print_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
 
@@ -277,7 +277,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="The measures as a JSON object.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Measure accuracy, calibration and selective prediction; with --ood, how well OOD inputs are told."""
+    """Measure accuracy, calibration and selective prediction; with --ood, OOD detection."""
     from nescio.inference._named_paths import named_paths
     from nescio.inference.model import TrainedModel
 

@@ -47,8 +47,8 @@ class Entry(FileSet):
 
 
 @dataclass(frozen=True)
-class Made:
-    """A data set that is made when asked for, by drawing or from another one that it needs."""
+class GeneratedSet:
+    """A data set that is generated when asked for: rendered, or selected from another one that it needs."""
 
     name: str
     about: str
@@ -216,17 +216,17 @@ NOTMNIST = Entry(
 ENTRIES: Mapping[str, Entry] = MappingProxyType(
     {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST, CIFAR10, NOTMNIST)}
 )
-MADE: tuple[Made, ...] = (
-    Made("cifar5", "the paper's five", "as cifar10", needs="cifar10"),
-    Made("cifar5-unseen", "the other five", "as cifar10", needs="cifar10"),
-    Made("letters", "letters A-J, drawn", "MIT"),
-    Made("glyphs-K", "K characters, drawn", "MIT"),
+GENERATED: tuple[GeneratedSet, ...] = (
+    GeneratedSet("cifar5", "the paper's five", "as cifar10", needs="cifar10"),
+    GeneratedSet("cifar5-unseen", "the other five", "as cifar10", needs="cifar10"),
+    GeneratedSet("letters", "letters A-J, rendered", "MIT"),
+    GeneratedSet("glyphs-K", "K characters, rendered", "MIT"),
 )
 
 
 def in_catalog(name: str) -> bool:
     """Whether `load` knows the name."""
-    return name in ENTRIES or glyph_classes(name) is not None or any(name == made.name for made in MADE)
+    return name in ENTRIES or glyph_classes(name) is not None or any(name == each.name for each in GENERATED)
 
 
 def glyph_classes(name: str) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from nescio._checks import require_whole
 from nescio._fetch.store import fetch
 from nescio.data import _rendered
-from nescio.data._catalog import CIFAR10, ENTRIES, MADE, Entry, glyph_classes
+from nescio.data._catalog import CIFAR10, ENTRIES, GENERATED, Entry, glyph_classes
 from nescio.data._readers import read_cifar, read_idx_pair
 from nescio.data.dataset import Dataset
 from nescio.errors import DataError, InputError
@@ -63,7 +63,7 @@ def load(
     num_classes = glyph_classes(name)
     if num_classes is not None:
         return _glyphs(num_classes, split, seed)
-    names = [*ENTRIES, *(made.name for made in MADE)]
+    names = [*ENTRIES, *(each.name for each in GENERATED)]
     raise InputError(f"there is no data set {name!r}; there are {', '.join(names)}")
 
 

@@ -27,7 +27,7 @@ ALMOST_ONE = 0.999
 # What is measured, how it is called, and whether it is a share.
 ROWS = (
     ("accuracy", "right answers on digits", True),
-    ("auroc", "digits told from letters by entropy, AUROC", False),
+    ("auroc", "detection of letters by entropy, AUROC", False),
     ("entropy_letters", "mean entropy on letters, 0 to 1", False),
     ("entropy_digits", "mean entropy on digits, 0 to 1", False),
     ("abstained_letters", "letters answered with “I do not know”", True),

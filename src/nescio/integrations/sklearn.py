@@ -238,27 +238,31 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         marked[~accepted] = None
         return marked
 
-    def set_abstention(self, X: Any, y: Any, target_error: float, confidence: float = 0.95) -> AbstentionRule:
+    def set_abstention(
+        self, X: Any, y: Any, max_error: float, confidence: float = 0.95, measure: str = "uncertainty"
+    ) -> AbstentionRule:
         """Take the rule that `predict(X, reject=True)` follows from held-out samples; it is kept in model_.
 
         Args:
             X: Inputs (n, ...) that were not trained on.
             y: Their labels (n,).
-            target_error: The share of errors that is allowed among what is answered.
+            max_error: The share of errors that is allowed among what is answered.
             confidence: How sure that promise is to be.
+            measure: The name of the measure of doubt that decides.
 
         Returns:
             The rule.
 
         Raises:
-            InputError: If y holds a label that was never seen.
+            InputError: If y holds a label that was never seen, or there is no such measure.
         """
         check_is_fitted(self, "model_")
         inputs, labels = self._validated_pair(X, y, reset=False)
         if not np.isin(labels, self.classes_).all():
             raise InputError(f"y must hold known classes, {list(self.classes_)}")
         codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
-        rule = AbstentionRule.for_error(self.model_.predict(inputs), codes, target_error, confidence)
+        prediction = self.model_.predict(inputs)
+        rule = AbstentionRule.for_error(prediction, codes, max_error, confidence, measure)
         self.model_ = self.model_.with_rule(rule)
         return rule
 

@@ -17,7 +17,7 @@ from nescio.opinions.measures import measures_for
 
 @dataclass(frozen=True)
 class Detection:
-    """How well ood inputs are told from known ones.
+    """How well ood inputs are detected among known ones.
 
     Args:
         auroc: Area under the ROC curve.
@@ -117,7 +117,7 @@ def measures(prediction: Prediction) -> dict[str, Tensor]:
 
 
 def detection_by_measure(known: Prediction, ood: Prediction) -> dict[str, Detection]:
-    """How well ood inputs are told from known ones, by each measure of doubt.
+    """How well ood inputs are detected among known ones, by each measure of doubt.
 
     Args:
         known: Of inputs of the known classes.

@@ -59,7 +59,7 @@ def summary(prediction: Prediction, labels: Tensor) -> dict[str, float]:
 
 
 def detection_summary(known: Prediction, ood: Prediction) -> dict[str, float]:
-    """How well ood inputs are told from known ones, by every measure of doubt.
+    """How well ood inputs are detected among known ones, by every measure of doubt.
 
     Args:
         known: Of inputs of the known classes.

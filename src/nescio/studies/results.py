@@ -20,7 +20,7 @@ class Result:
         numbers: By the name of the measurement, what was measured.
         settings: By the name of the measurement, its settings.
         training: The description of the training.
-        made: By the name of the measurement, where and in what time it was made.
+        provenance: By the name of the measurement, where and in what time it was made.
     """
 
     comparison: str
@@ -29,7 +29,7 @@ class Result:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
-    made: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    provenance: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ def read_results(experiments: Sequence[Experiment], store: Store) -> list[Result
 def _result(experiment: Experiment, records: Mapping[str, Record]) -> Result:
     numbers = {}
     settings = {}
-    made = {}
+    provenance = {}
     for name, record in records.items():
         numbers[name] = record.numbers
         settings[name] = record.measurement
-        made[name] = record.made
+        provenance[name] = record.provenance
     training = experiment.plan.description()
     return Result(
-        experiment.comparison, experiment.arm, experiment.plan.seed, numbers, settings, training, made
+        experiment.comparison, experiment.arm, experiment.plan.seed, numbers, settings, training, provenance
     )
 
 

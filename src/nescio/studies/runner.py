@@ -34,7 +34,7 @@ Files = dict[str, bytes]  # the content of files by their place in the study's f
 
 @dataclass(frozen=True)
 class Progress:
-    """Who is told how far a run is.
+    """Callbacks that follow a run.
 
     Args:
         say: Called with lines for people.
@@ -59,7 +59,7 @@ def run(
         experiments: What is to be there afterwards.
         folder: The folder of the study.
         on: "here", one after the other in this process, or "ray", one task for each on a cluster.
-        progress: Who is told.
+        progress: Callbacks that follow it.
 
     Raises:
         InputError: If on is neither, or a data set does not exist.
@@ -81,7 +81,7 @@ def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
 
 
 def _require_data(experiments: Sequence[Experiment], folder: Path) -> None:
-    """Load what will be needed, so that data that can't be had are told of before any work."""
+    """Load what will be needed, so that data that can't be had are refused before any work."""
     needed = {}
     for experiment in experiments:
         for measurement in missing(experiment, folder):
@@ -106,15 +106,15 @@ def _run_one(experiment: Experiment, folder: Path, progress: Progress | None = N
         start = time.perf_counter()
         numbers = measurement.run(model, sources)
         seconds = time.perf_counter() - start
-        made = _made(experiment.name, model, seconds)
-        record = Record(measurement.settings(), experiment.plan.description(), numbers, made)
+        provenance = _provenance(experiment.name, model, seconds)
+        record = Record(measurement.settings(), experiment.plan.description(), numbers, provenance)
         store_in(folder).write(record)
         measured.append(measurement.name)
     if measured:
         progress.say(f"{experiment.name}: {', '.join(measured)} measured")
 
 
-def _made(name: str, model: TrainedModel, seconds: float) -> dict[str, Any]:
+def _provenance(name: str, model: TrainedModel, seconds: float) -> dict[str, Any]:
     training_seconds = sum(row["seconds"] for row in model.training["history"])
     return {
         "for": name,
@@ -136,7 +136,7 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
         plan: What is trained.
         folder: The folder of the study.
         name: What the training is called in messages.
-        progress: Who is told.
+        progress: Callbacks that follow it.
     """
     progress = progress or Progress()
     own_folder = _run_folder(folder, plan)
@@ -162,12 +162,12 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
                 run_dir=own_folder,
                 report=lambda metrics: progress.epoch(name, metrics),
             )
-        told = set()
+        reported = set()
         for warning in caught:
             message = str(warning.message)
-            if message not in told:
+            if message not in reported:
                 progress.say(f"{name}: {message}")
-                told.add(message)
+                reported.add(message)
         model.save(path)
         return model
 

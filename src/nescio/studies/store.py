@@ -25,6 +25,7 @@ from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan, as_plain, digest_of
 
 FORMAT = 2
+PROVENANCE = "made"  # its key in files of this format
 VERSIONS_OF = ("nescio", "torch", "numpy", "scikit-learn")
 
 
@@ -36,13 +37,13 @@ class Record:
         measurement: The settings of the measurement.
         training: The description of the training.
         numbers: What was measured.
-        made: For which experiment, where, and how long it took.
+        provenance: For which experiment, where, and how long it took.
     """
 
     measurement: Mapping[str, Any]
     training: Mapping[str, Any]
     numbers: Mapping[str, Any]
-    made: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def file_name(self) -> str:
@@ -108,7 +109,7 @@ def _read_record(path: Path) -> Record:
         found = content.pop("format")
         if found != FORMAT:
             raise DataError(f"{path} has format {found!r}, this version of nescio reads {FORMAT}")
-        record = Record(**content)
+        record = Record(provenance=content.pop(PROVENANCE, {}), **content)
         expected = record.file_name
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it to have it measured again") from error
@@ -124,7 +125,7 @@ def _to_json(record: Record) -> str:
         "measurement": record.measurement,
         "training": record.training,
         "numbers": record.numbers,
-        "made": record.made,
+        PROVENANCE: record.provenance,
     }
     text = json.dumps(as_plain(content), indent=1, allow_nan=False)
     return re.sub(r'\[\s+([^][{}"]*?)\s+\]', _on_one_line, text) + "\n"

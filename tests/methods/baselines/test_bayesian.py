@@ -15,13 +15,13 @@ from nescio.methods.baselines._bayesian import (
     LEAST_VARIANCE,
     bayesian_layers,
     divergence,
-    drawn_weights,
     gaussian_convolution,
     gaussian_linear,
     log_uniform_divergence,
     noise_like,
     normal_divergence,
     perturbed,
+    sampled_weights,
 )
 
 LAYERS = {
@@ -46,7 +46,7 @@ def outputs_of_drawn(layer, inputs, count):
     generator = torch.Generator().manual_seed(1)
     rows = []
     for _ in range(count):
-        with drawn_weights(layer, generator), torch.no_grad():
+        with sampled_weights(layer, generator), torch.no_grad():
             rows.append(layer(inputs)[0])
     return torch.stack(rows)
 
@@ -195,17 +195,17 @@ def test_evaluation_uses_the_means():
     assert torch.equal(layer(inputs), plain(inputs))
 
 
-def test_drawn_weights_hold_for_the_block_and_the_batch():
+def test_sampled_weights_hold_for_the_block_and_the_batch():
     torch.manual_seed(0)
     network = nn.Sequential(
         gaussian_linear(4, 5, sigma=0.3), nn.ReLU(), gaussian_linear(5, 2, sigma=0.3)
     ).eval()
     inputs = torch.randn(1, 4).expand(3, 4)
-    with drawn_weights(network, torch.Generator().manual_seed(7)):
+    with sampled_weights(network, torch.Generator().manual_seed(7)):
         first, again = network(inputs), network(inputs)
-    with drawn_weights(network, torch.Generator().manual_seed(7)):
+    with sampled_weights(network, torch.Generator().manual_seed(7)):
         repeated = network(inputs)
-    with drawn_weights(network, torch.Generator().manual_seed(8)):
+    with sampled_weights(network, torch.Generator().manual_seed(8)):
         other = network(inputs)
     assert torch.equal(first, again)
     assert torch.equal(first, repeated)
@@ -214,9 +214,9 @@ def test_drawn_weights_hold_for_the_block_and_the_batch():
     assert not torch.allclose(first, network(inputs))
 
 
-def test_drawn_weights_end_with_an_error_too():
+def test_sampled_weights_end_with_an_error_too():
     layer, inputs = made("dense")
-    with pytest.raises(ZeroDivisionError), drawn_weights(layer.eval(), None):
+    with pytest.raises(ZeroDivisionError), sampled_weights(layer.eval(), None):
         1 / 0  # noqa: B018
     torch.testing.assert_close(layer(inputs), functional.linear(inputs, layer.weight, layer.bias))
 
@@ -224,7 +224,7 @@ def test_drawn_weights_end_with_an_error_too():
 def test_another_thread_keeps_its_own_weights():
     layer, inputs = made("dense")
     elsewhere = []
-    with drawn_weights(layer.eval(), torch.Generator().manual_seed(0)):
+    with sampled_weights(layer.eval(), torch.Generator().manual_seed(0)):
         thread = threading.Thread(target=lambda: elsewhere.append(layer(inputs)))
         thread.start()
         thread.join()
@@ -292,9 +292,9 @@ def test_there_and_back_through_a_state():
     layer, inputs = made("dense")
     other = gaussian_linear(4, 3, sigma=0.5).double()
     other.load_state_dict(copy.deepcopy(layer.state_dict()))
-    with drawn_weights(layer.eval(), torch.Generator().manual_seed(3)):
+    with sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
         expected = layer(inputs)
-    with drawn_weights(other.eval(), torch.Generator().manual_seed(3)):
+    with sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
         assert torch.equal(other(inputs), expected)
 
 

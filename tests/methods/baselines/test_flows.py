@@ -7,10 +7,10 @@ from torch.distributions import Normal
 
 from nescio.methods.baselines._bayesian import (
     divergence,
-    drawn_weights,
     gaussian_convolution,
     gaussian_linear,
     normal_divergence,
+    sampled_weights,
 )
 from nescio.methods.baselines._flows import Flow, Multiplier, flow_convolution, flow_linear
 
@@ -137,7 +137,7 @@ def test_training_draws_what_sampled_weights_give(kind):
         trained = layer.train()(inputs.expand(8000, *inputs.shape[1:])).flatten(1)
         generator, rows = torch.Generator().manual_seed(1), []
         for _ in range(1000):
-            with drawn_weights(layer.eval(), generator):
+            with sampled_weights(layer.eval(), generator):
                 rows.append(layer(inputs)[0].flatten())
     drawn = torch.stack(rows)
     error = (trained.var(0) / 8000 + drawn.var(0) / 1000).sqrt()
@@ -215,7 +215,7 @@ def test_without_a_flow_it_is_the_gaussian_layer(make, plain, shape):
     for one in (layer, gaussian):
         torch.manual_seed(3)
         trained = one.train()(inputs)
-        with drawn_weights(one.eval(), torch.Generator().manual_seed(4)):
+        with sampled_weights(one.eval(), torch.Generator().manual_seed(4)):
             outputs.append((trained, one(inputs), divergence(one, normal_divergence)))
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(*outputs, strict=True))
     assert torch.equal(layer(inputs), gaussian(inputs))
@@ -268,7 +268,7 @@ def test_there_and_back_through_a_state():
     layer, inputs = made("dense")
     other = flow_linear(4, 3, **SETTINGS).double()
     other.load_state_dict(layer.state_dict())
-    with drawn_weights(layer.eval(), torch.Generator().manual_seed(3)):
+    with sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
         expected = layer(inputs)
-    with drawn_weights(other.eval(), torch.Generator().manual_seed(3)):
+    with sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
         assert torch.equal(other(inputs), expected)

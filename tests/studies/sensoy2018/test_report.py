@@ -88,7 +88,7 @@ def test_settings_and_hardware_are_said(made, results):
     assert "dropout 0.5" in dropout[8]
     assert "samples" not in dropout[8]
     assert next(row for row in rows if row[1] == "EDL")[7] == "-"
-    hardware = results.results[0].made["known"]["hardware"]
+    hardware = results.results[0].provenance["known"]["hardware"]
     assert f"{hardware['cores']} cores, {hardware['threads']} threads" in made.hardware[0]
 
 

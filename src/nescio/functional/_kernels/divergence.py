@@ -91,19 +91,19 @@ def block_rows(num_classes: int, device: torch.device) -> int:
     return max(1, BLOCK_ELEMENTS * torch.get_num_threads() // num_classes)
 
 
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
-def _kept(make: Callable[..., Made]) -> Callable[..., Made]:
+def _kept(make: Callable[..., Value]) -> Callable[..., Value]:
     """Make once for each argument list.
 
     Not while a program is traced: tensors made there belong to the trace. And never as inference tensors,
     which training could not use later.
     """
-    kept: dict[tuple[object, ...], Made] = {}
+    kept: dict[tuple[object, ...], Value] = {}
 
     @wraps(make)
-    def get(*key: object) -> Made:
+    def get(*key: object) -> Value:
         if torch.compiler.is_compiling():
             return make(*key)
         value = kept.get(key)

@@ -2,7 +2,7 @@
 
 In training every sample has a draw of its own: of the layer's outputs (local reparametrisation, Kingma et al.
 2015), or of the weights where those are fewer, as in a first convolution. In evaluation the mean weights are
-used, and inside `drawn_weights` weights drawn once, as in any plain network.
+used, and inside `sampled_weights` weights drawn once, as in any plain network.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def bayesian_layers(module: nn.Module) -> list[GaussianLayer]:
 
 
 @contextmanager
-def drawn_weights(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
+def sampled_weights(module: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
     """Inside, the module computes with weights drawn once, at the cost of a plain network."""
     drawn: dict[nn.Module, tuple[Tensor, Tensor]] = {}
     for layer in bayesian_layers(module):

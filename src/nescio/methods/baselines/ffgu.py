@@ -19,10 +19,10 @@ from nescio.methods.base import Batch, Method
 from nescio.methods.baselines._bayesian import (
     bayesian_layers,
     divergence,
-    drawn_weights,
     gaussian_convolution,
     gaussian_linear,
     normal_divergence,
+    sampled_weights,
 )
 from nescio.opinions.categorical import Categorical
 
@@ -31,8 +31,8 @@ from nescio.opinions.categorical import Categorical
 class FFGU(Method):
     """A Gaussian N(mean, sigma^2) for every weight, all independent, with the prior N(0, 1).
 
-    It minimises the mean cross-entropy under drawn weights plus KL[q(W) // p(W)] / num_train, and predicts
-    with the mean of softmax over drawn weights.
+    It minimises the mean cross-entropy under sampled weights plus KL[q(W) // p(W)] / num_train, and predicts
+    with the mean of softmax over sampled weights.
 
     Args:
         samples: Draws of the weights for a prediction.
@@ -103,7 +103,7 @@ class FFGU(Method):
         return normal_divergence(mean, log_sigma)
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
-        """The mean of softmax over networks with drawn weights."""
+        """The mean of softmax over networks with sampled weights."""
         return mean_of_softmax(_drawn_passes(module, inputs, self.samples, generator))
 
     def predict_each(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
@@ -116,6 +116,6 @@ def _drawn_passes(
 ) -> Iterator[Tensor]:
     """Logits (N, K) of so many draws of the weights, each for the whole batch."""
     for _ in range(samples):
-        with drawn_weights(module, generator):
+        with sampled_weights(module, generator):
             logits = module(inputs)
         yield logits

@@ -1,4 +1,4 @@
-"""Figure 3: the distribution of the entropy on images of no known class, and how well these are told."""
+"""Figure 3: the distribution of the entropy on images of no known class, and how well they are detected."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def table(results: PaperResults, comparison: str) -> Table:
         cells.append(text_of(false_alarms, 1, 100))
         rows.append(tuple(cells))
     caption = (
-        "Entropy in percent of its maximum; AUROC, AUPR and FPR95 tell the images of no known class, which "
-        "are the positive ones, from the known by entropy. FPR95: the share of known images taken for "
-        "others when 95% of the others are caught. In brackets 95% intervals: over three seeds or, for "
-        "FPR95, over the images."
+        "Entropy in percent of its maximum. AUROC, AUPR and FPR95: detection by entropy of the images of no "
+        "known class, which are the positive ones. FPR95 is the share of known images taken for others when "
+        "95% of the others are caught. In brackets 95% intervals: over three seeds or, for FPR95, over the "
+        "images."
     )
     title = f"{TITLES[comparison]} networks on {OOD_TITLES[comparison]}"
     return Table(f"ood-{comparison}", title, caption, HEADER, rows)

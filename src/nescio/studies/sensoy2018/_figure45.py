@@ -51,20 +51,20 @@ def draw(results: PaperResults) -> list[Figure]:
 
 
 def _paper_panels(
-    results: PaperResults, comparison: str, name: str, title: str, shown: Sequence[str]
+    results: PaperResults, comparison: str, name: str, title: str, arms: Sequence[str]
 ) -> Figure:
     picture, grid = panels(2)
     for axes, measure in zip(grid[0], ("accuracy", "entropy"), strict=True):
-        _draw(axes, results, comparison, FGSM, measure, shown)
+        _draw(axes, results, comparison, FGSM, measure, arms)
     add_legend(picture)
     caption = (
         f"Fast gradient sign attacks on {_images(results, comparison)} test images, each model attacked by "
         "its own gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker "
         f"has not seen. {BANDS}"
     )
-    if "ensemble" in shown:
+    if "ensemble" in arms:
         caption += " Deep Ensemble was trained on such images, which is why the paper leaves it out."
-    rows = curve_rows(results, comparison, shown, FGSM, lambda numbers: dict(numbers["curve"]))
+    rows = curve_rows(results, comparison, arms, FGSM, lambda numbers: dict(numbers["curve"]))
     return Figure(name, title, caption, picture, rows)
 
 
@@ -97,9 +97,9 @@ def _honest_panels(results: PaperResults, comparison: str, name: str, title: str
 
 
 def _draw(
-    axes: Any, results: PaperResults, comparison: str, attack: str, measure: str, shown: Sequence[str]
+    axes: Any, results: PaperResults, comparison: str, attack: str, measure: str, arms: Sequence[str]
 ) -> None:
-    for arm in shown:
+    for arm in arms:
         # To L2 its own images are those made on L2.
         own = FGSM if attack == TRANSFER and arm == SOURCE else attack
         found = results.numbers(comparison, arm, own)

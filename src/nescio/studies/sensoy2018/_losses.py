@@ -31,7 +31,7 @@ MEASURES: tuple[tuple[str, Path, int, float], ...] = (
     ("AUROC on OOD images", (OOD, "scores", "entropy_auroc"), 3, 1.0),
 )
 ACCURACY = 0
-DRAWN = (0, 1, 3, 6)
+PLOTTED = (0, 1, 3, 6)
 OF_ANY_SIZE = (3, 4)  # evidence: by powers of ten
 HEADER = ("loss", "seeds", *(heading for heading, *_ in MEASURES))
 
@@ -65,7 +65,7 @@ def draw(results: PaperResults) -> list[Figure]:
     if comparison is None or not arms:
         return []
     picture, grid = panels(2, rows=2, height=1.7)
-    for axes, place in zip(grid.flat, DRAWN, strict=True):
+    for axes, place in zip(grid.flat, PLOTTED, strict=True):
         heading, path, _, scale = MEASURES[place]
         for height, arm in enumerate(arms):
             colour, _, marker = LOOKS[arm]

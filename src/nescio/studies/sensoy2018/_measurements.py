@@ -88,7 +88,7 @@ class KnownClasses(Measurement):
 
 @dataclass(frozen=True)
 class OutOfDistribution(Measurement):
-    """How images of no known class are told, and the distribution of the entropy of both.
+    """How well images of no known class are detected, and the distribution of the entropy of both.
 
     Args:
         test_data, images: The known test images, as of KnownClasses.

@@ -164,9 +164,9 @@ def _settings_row(results: PaperResults, comparison: Comparison, arm: str) -> tu
     seconds = []
     for result in found:
         seeds.append(str(result.seed))
-        made = next(iter(result.made.values()), {})
-        if made.get("training_seconds") is not None:
-            seconds.append(made["training_seconds"])
+        provenance = next(iter(result.provenance.values()), {})
+        if provenance.get("training_seconds") is not None:
+            seconds.append(provenance["training_seconds"])
     return (
         comparison.name,
         label(arm),
@@ -219,11 +219,11 @@ def _hardware(results: PaperResults) -> list[str]:
     """Every machine that had a part in it, and the versions used, each once."""
     said: dict[str, None] = {}
     for result in results.results:
-        for made in result.made.values():
-            if "hardware" not in made:
+        for provenance in result.provenance.values():
+            if "hardware" not in provenance:
                 continue
-            hardware = made["hardware"]
-            versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+            hardware = provenance["hardware"]
+            versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
             machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads"
             said[f"{machine}; {versions}"] = None
     return list(said)
