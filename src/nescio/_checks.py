@@ -101,6 +101,6 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
             raise NotFiniteError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
 
 
-def as_computed(x: Tensor) -> Tensor:
+def at_least_float32(x: Tensor) -> Tensor:
     """float64 stays; everything narrower is computed in float32."""
     return x if x.dtype == torch.float64 else x.float()

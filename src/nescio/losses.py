@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import (
-    as_computed,
+    at_least_float32,
     describe,
     looks_at_values,
     require_floating,
@@ -134,7 +134,7 @@ annealing_epochs=10, reduction=mean)
         require_floating("logits", logits, class_axis=1)
         num_classes = logits.shape[1]
         self._require_classes(num_classes)
-        name, x, loss = self._row_loss(as_computed(logits), self._weight_at(epoch, num_classes))
+        name, x, loss = self._row_loss(at_least_float32(logits), self._weight_at(epoch, num_classes))
         if self.reduction == "mean" and self.class_weight is None:
             loss = loss._replace(expected_scale=num_classes / max(logits.numel(), 1))
         value, ignored = total_loss(name, x, targets, loss, self.ignore_index, self.validate)
@@ -194,7 +194,7 @@ annealing_epochs=10, reduction=mean)
         if isinstance(self.evidence, str):
             loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, prior=self.prior)
             return "logits", logits, loss
-        evidence = as_computed(self.evidence(logits))
+        evidence = at_least_float32(self.evidence(logits))
         if evidence.shape != logits.shape:
             raise InputError(
                 f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(evidence)}"

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from nescio._checks import as_computed
+from nescio._checks import at_least_float32
 from nescio.functional._kernels.any_prior import DIGAMMA_SERIES, DIGAMMA_SHIFT
 from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import RowLoss
@@ -21,7 +21,7 @@ PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memor
 
 def divergence(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """KL[D(alpha) || D(prior)], how far an opinion is from "I do not know", (...)."""
-    rows = as_computed(evidence).reshape(-1, evidence.shape[-1])
+    rows = at_least_float32(evidence).reshape(-1, evidence.shape[-1])
     result = row_loss(rows, None, RowLoss(divergence_weight=1.0, prior=prior))
     return result.view(evidence.shape[:-1])
 

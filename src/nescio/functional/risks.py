@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import (
-    as_computed,
+    at_least_float32,
     describe,
     looks_at_values,
     require_evidence,
@@ -211,7 +211,7 @@ def _risk_of_evidence(
 def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
     require_floating("evidence", evidence, class_axis=1)
     require_evidence(evidence, validate)
-    return as_computed(evidence)
+    return at_least_float32(evidence)
 
 
 def total_loss(

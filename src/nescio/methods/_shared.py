@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from nescio._checks import as_computed
+from nescio._checks import at_least_float32
 from nescio.errors import InputError
 from nescio.methods.base import Batch, mean_loss
 from nescio.opinions.categorical import Categorical
@@ -16,7 +16,7 @@ from nescio.opinions.categorical import Categorical
 
 def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """The mean cross-entropy of a batch (), and the logits (N, K)."""
-    logits = as_computed(module(batch.inputs))
+    logits = at_least_float32(module(batch.inputs))
     if batch.weights is None:
         return cross_entropy(logits, batch.labels), logits
     return mean_loss(cross_entropy(logits, batch.labels, reduction="none"), batch.weights), logits
@@ -27,7 +27,7 @@ def mean_of_softmax(passes: Iterable[Tensor]) -> Categorical:
     total: Tensor | None = None
     count = 0
     for logits in passes:
-        probabilities = as_computed(logits).softmax(-1)
+        probabilities = at_least_float32(logits).softmax(-1)
         total = probabilities if total is None else total + probabilities
         count += 1
     assert total is not None  # every method has at least one pass

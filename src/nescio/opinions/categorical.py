@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from nescio._checks import as_computed, describe, require_floating
+from nescio._checks import at_least_float32, describe, require_floating
 from nescio.errors import InputError
 
 
@@ -117,7 +117,7 @@ class Categorical:
             Categorical(batch (2, 32, 64), 3 classes)
         """
         require_floating("logits", logits, class_axis=dim)
-        return cls(as_computed(logits).softmax(dim).movedim(dim, -1))
+        return cls(at_least_float32(logits).softmax(dim).movedim(dim, -1))
 
     @property
     def num_classes(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import (
-    as_computed,
+    at_least_float32,
     describe,
     looks_at_values,
     require_evidence,
@@ -82,7 +82,7 @@ class Opinion:
         """
         require_floating("evidence", evidence, class_axis=-1)
         require_evidence(evidence, validate)
-        return cls(as_computed(evidence), prior)
+        return cls(at_least_float32(evidence), prior)
 
     @classmethod
     def from_logits(
@@ -119,7 +119,9 @@ class Opinion:
         """
         function = evidence_function(evidence)
         require_floating("logits", logits, class_axis=dim)
-        result = as_computed(require_floating("evidence", function(as_computed(logits)), class_axis=dim))
+        result = at_least_float32(
+            require_floating("evidence", function(at_least_float32(logits)), class_axis=dim)
+        )
         if result.shape != logits.shape:
             raise InputError(
                 f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(result)}"

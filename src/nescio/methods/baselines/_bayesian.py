@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.nn.functional import softplus
 
-from nescio._checks import as_computed
+from nescio._checks import at_least_float32
 from nescio.errors import InputError
 
 Divergence = Callable[[Tensor, Tensor], Tensor]
@@ -205,7 +205,7 @@ def gaussian_convolution(
 def noise_like(outputs: Tensor) -> Tensor:
     """Standard normal, of the same shape, type and memory format."""
     # Drawing is several times faster into memory in its plain order, and in float32.
-    dtype = as_computed(outputs[:0]).dtype
+    dtype = at_least_float32(outputs[:0]).dtype
     if outputs.ndim == 4 and outputs.is_contiguous(memory_format=torch.channels_last):
         count, channels, height, width = outputs.shape
         plain = torch.empty((count, height, width, channels), dtype=dtype, device=outputs.device)

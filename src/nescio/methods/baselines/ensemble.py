@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from nescio._checks import as_computed, require_number, require_whole
+from nescio._checks import at_least_float32, require_number, require_whole
 from nescio.data.preprocess import input_range_of
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
@@ -142,5 +142,5 @@ class _MeanOfMembers(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(N, K): a softmax of it gives the mean probabilities back."""
-        logs = torch.stack([as_computed(network(inputs)).log_softmax(-1) for network in self.networks])
+        logs = torch.stack([at_least_float32(network(inputs)).log_softmax(-1) for network in self.networks])
         return logs.logsumexp(0) - math.log(len(self.networks))

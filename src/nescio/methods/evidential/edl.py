@@ -22,13 +22,24 @@ from nescio.opinions.opinion import Opinion
 class EDL(Method):
     """Evidential deep learning: belief for every class and uncertainty from one pass.
 
+    The logits of the K classes become evidence, and the evidence a Dirichlet distribution over probabilities:
+
+        e = f(logits),  alpha = e + 1,  S = sum of alpha,  belief = e / S,  uncertainty u = K / S
+
+    The loss of a sample is its risk under Dirichlet(alpha), plus a weight that grows over the first epochs
+    times KL(Dirichlet(alpha without the true class's evidence) || Dirichlet(1, ..., 1)).
+
     Args:
-        risk: As `EvidentialLoss`.
-        evidence: As `EvidentialLoss`; by name, as it is stored in the model file.
-        divergence_weight: As `EvidentialLoss`; None, as older model files have it, is "auto".
-        annealing_epochs: As `EvidentialLoss`.
-        weight_decay: As `Softmax`.
-        output_bias: Where the biases of the last layer start; above 0 all ReLU evidence is alive at first.
+        risk: What fits the labels: "squared_error" (equation 5 of the paper), "cross_entropy" (4) or
+            "type2" (3).
+        evidence: The function f from logits to evidence, by its name, as it is stored in the model file:
+            "exp", "relu" or "softplus".
+        divergence_weight: Weight of the KL term; "auto" for the library's rule, min(1, (10 / K)^2). None, as
+            older model files have it, is "auto".
+        annealing_epochs: Number of epochs over which the KL term grows to its weight; 0 for none.
+        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+        output_bias: Initial value of the biases of the last layer; above 0 all ReLU evidence is alive at
+            first. 0 leaves the encoder's own initialisation.
 
     Raises:
         InputError: If a setting is not what it must be.
@@ -45,6 +56,7 @@ annealing_epochs=10, reduction=mean)
     paper: ClassVar[str] = (
         "Sensoy et al. 2018, Evidential Deep Learning to Quantify Classification Uncertainty"
     )
+
     risk: str = "squared_error"
     evidence: str = "exp"
     divergence_weight: float | str | None = AUTO
@@ -57,7 +69,7 @@ annealing_epochs=10, reduction=mean)
             object.__setattr__(self, "divergence_weight", AUTO)
         require_number("weight_decay", self.weight_decay)
         require_finite("output_bias", self.output_bias)
-        _make_loss(self, 2, "mean")  # bad settings show here, not in the middle of a training
+        self._make_loss(2, "mean")  # bad settings show here, not in the middle of a training
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
         """Build the network; the biases of its last layer start at `output_bias` where that is not 0.
@@ -96,13 +108,32 @@ annealing_epochs=10, reduction=mean)
         return super().check_module(module)
 
     def loss_for(self, num_classes: int, reduction: str = "mean") -> EvidentialLoss:
-        """The loss for so many classes; the same object for the same arguments."""
-        return _kept_loss(self, num_classes, reduction)
+        """Make the loss for a number of classes, or return the one that was made for the same arguments.
+
+        Args:
+            num_classes: K.
+            reduction: "mean", "sum" or "none".
+
+        Returns:
+            The loss with this method's settings.
+        """
+        return _cached_loss(self, num_classes, reduction)
+
+    def _make_loss(self, num_classes: int, reduction: str) -> EvidentialLoss:
+        assert self.divergence_weight is not None
+        return EvidentialLoss(
+            num_classes,
+            risk=self.risk,
+            evidence=self.evidence,
+            divergence_weight=self.divergence_weight,
+            annealing_epochs=self.annealing_epochs,
+            reduction=reduction,
+        )
 
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """The evidential loss, its divergence as annealed at this epoch."""
+        """Compute the evidential loss (), its KL term as annealed at this epoch, and the logits (N, K)."""
         logits = module(batch.inputs)
         num_classes = logits.shape[1]
         if batch.weights is None:
@@ -113,7 +144,7 @@ annealing_epochs=10, reduction=mean)
         return value + weight_penalty(module, self.weight_decay), logits
 
     def interpret(self, logits: Tensor) -> Opinion:
-        """Evidence."""
+        """Turn logits (N, K) into an opinion."""
         return Opinion.from_logits(logits, self.evidence)
 
 
@@ -125,17 +156,7 @@ def _last_bias(module: nn.Module) -> nn.Parameter:
     return biases[-1]
 
 
-def _make_loss(method: EDL, num_classes: int, reduction: str) -> EvidentialLoss:
-    assert method.divergence_weight is not None
-    return EvidentialLoss(
-        num_classes,
-        risk=method.risk,
-        evidence=method.evidence,
-        divergence_weight=method.divergence_weight,
-        annealing_epochs=method.annealing_epochs,
-        reduction=reduction,
-    )
-
-
-# Every batch asks for it, and to make a module takes longer than to use it on a small batch.
-_kept_loss = lru_cache(maxsize=64)(_make_loss)
+# Every batch asks for its loss, and to make one takes longer than to use it on a small batch.
+@lru_cache(maxsize=64)
+def _cached_loss(method: EDL, num_classes: int, reduction: str) -> EvidentialLoss:
+    return method._make_loss(num_classes, reduction)
