@@ -87,7 +87,7 @@ def prediction_ratio(samples: Samples) -> float:
     network = LeNetSpec().build().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     classes = tuple("0123456789")
     model = TrainedModel(network, EDL(), classes, preprocess, LeNetSpec())
-    ready = [as_input(part, preprocess) for part in torch.split(samples.inputs, 1024)]
+    ready = [as_input(part, preprocess) for part in torch.split(samples.inputs[:], 1024)]
 
     @torch.inference_mode()
     def forward() -> None:

@@ -9,15 +9,16 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from safetensors import SafetensorError, safe_open
 
 from nescio.errors import ModelFileError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 KEY = "nescio"  # of our header among a file's metadata
@@ -29,6 +30,21 @@ class TensorFile(NamedTuple):
 
     tensors: dict[str, Tensor]
     header: dict[str, Any]
+
+
+class Chunked(Protocol):
+    """Values that are read a part at a time, as a stored array is."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the values."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Of all of them together."""
+
+    def chunks(self) -> Iterator[Tensor]:
+        """All of them, in their order."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -95,7 +111,7 @@ def read_tensors(path: Path) -> TensorFile:
     return TensorFile(tensors, header)
 
 
-def digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
+def digest(tensors: Mapping[str, Tensor | Chunked], text: str = "") -> str:
     """SHA-256 over names, kinds, shapes and values of tensors, and a text."""
     import torch
 
@@ -103,7 +119,9 @@ def digest(tensors: Mapping[str, Tensor], text: str = "") -> str:
     for name in sorted(tensors):
         value = tensors[name]
         found.update(f"\0{name}\0{value.dtype}\0{tuple(value.shape)}\0".encode())
-        found.update(value.contiguous().flatten().view(torch.uint8).numpy().data)
+        parts = [value] if isinstance(value, torch.Tensor) else value.chunks()
+        for part in parts:
+            found.update(part.contiguous().flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 

@@ -10,7 +10,7 @@ from nescio.errors import DataError, NescioWarning
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nescio.data import Dataset, Table
+    from nescio.data import Dataset, StoredArray, Table
     from nescio.inference.model import TrainedModel
 
 HELD_OUT = 0.2
@@ -46,7 +46,7 @@ def open_for(
     return open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess)
 
 
-def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor:
+def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor | StoredArray:
     """Inputs for a model (N, ...), labelled or not; what can't be read is passed over with a warning."""
     import warnings
 

@@ -1,5 +1,6 @@
 from ._contact import contact_sheet
 from ._loading import load
+from ._stored import StoredArray
 from ._values import Picture, Row
 from .dataset import Dataset, Table
 from .preprocess import Preprocess
@@ -16,6 +17,7 @@ __all__ = [
     "Preprocess",
     "Row",
     "Source",
+    "StoredArray",
     "Table",
     "contact_sheet",
     "load",

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import require_whole
+from nescio.data._stored import StoredArray, row_chunks, select_rows
 from nescio.errors import DataError, InputError
 
 AnyData = TypeVar("AnyData", "Dataset", "Table")
@@ -17,10 +18,10 @@ AnyData = TypeVar("AnyData", "Dataset", "Table")
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels, in memory.
+    """Images with labels, in memory or on the disk.
 
     Args:
-        images: uint8 (N, C, H, W).
+        images: uint8 (N, C, H, W); of a stored array, only what is asked for is read.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
         name: Of the data, for messages.
@@ -37,7 +38,7 @@ class Dataset:
         Dataset('three pictures', 2 images 1x28x28, 1 classes)
     """
 
-    images: Tensor
+    images: Tensor | StoredArray
     labels: Tensor
     classes: tuple[str, ...]
     name: str
@@ -52,7 +53,7 @@ class Dataset:
         return len(self.labels)
 
     @property
-    def inputs(self) -> Tensor:
+    def inputs(self) -> Tensor | StoredArray:
         """What a network is fed from, as in a Table: the images (N, C, H, W)."""
         return self.images
 
@@ -84,16 +85,16 @@ class Dataset:
         return _subset(self, count, generator)
 
     def take(self, index: Tensor) -> Dataset:
-        """The samples at these positions (N,), or where a mask (N,) is true."""
-        return replace(self, images=self.images[index], labels=self.labels[index])
+        """The samples at these positions (M,), or where a mask (N,) is true; stored images are not copied."""
+        return replace(self, images=select_rows(self.images, index), labels=self.labels[index])
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers with labels, in memory.
+    """Rows of numbers with labels, in memory or on the disk.
 
     Args:
-        features: float32 (N, F), finite.
+        features: float32 (N, F), finite; of a stored array, only what is asked for is read.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
         name: Of the data, for messages.
@@ -109,7 +110,7 @@ class Table:
         Table('three rows', 3 rows x 3, 2 classes)
     """
 
-    features: Tensor
+    features: Tensor | StoredArray
     labels: Tensor
     classes: tuple[str, ...]
     name: str
@@ -120,8 +121,9 @@ class Table:
         _check_tensors(self.name, features=self.features, labels=self.labels)
         if self.features.dtype != torch.float32 or self.features.ndim != 2:
             raise DataError(f"{self.name}: features must be float32 (N, F), got {_describe(self.features)}")
-        if not self.features.isfinite().all():
-            raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
+        for part in row_chunks(self.features):
+            if not part.isfinite().all():
+                raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
         if self.columns is not None and len(self.columns) != self.features.shape[1]:
             raise DataError(f"{self.name}: {len(self.columns)} columns named of {self.features.shape[1]}")
         _check_labels(self.name, len(self.features), self.labels, self.classes)
@@ -130,7 +132,7 @@ class Table:
         return len(self.labels)
 
     @property
-    def inputs(self) -> Tensor:
+    def inputs(self) -> Tensor | StoredArray:
         """What a network is fed from, as in a Dataset: the features (N, F)."""
         return self.features
 
@@ -162,17 +164,18 @@ class Table:
         return _subset(self, count, generator)
 
     def take(self, index: Tensor) -> Table:
-        """The rows at these positions (N,), or where a mask (N,) is true."""
-        return replace(self, features=self.features[index], labels=self.labels[index])
+        """The rows at these positions (M,), or where a mask (N,) is true; stored ones are not copied."""
+        return replace(self, features=select_rows(self.features, index), labels=self.labels[index])
 
 
 def _check_tensors(name: str, **fields: object) -> None:
     for field, value in fields.items():
-        if not isinstance(value, Tensor):
+        takes_stored = field != "labels"
+        if not isinstance(value, Tensor) and not (takes_stored and isinstance(value, StoredArray)):
             raise InputError(f"{name}: {field} must be a tensor, got {type(value).__name__}")
 
 
-def _describe(tensor: Tensor) -> str:
+def _describe(tensor: Tensor | StoredArray) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
 
 

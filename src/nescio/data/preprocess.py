@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import require_whole
+from nescio.data._stored import StoredArray, row_chunks
 from nescio.data._values import Picture, Row, Value
 from nescio.errors import DataError, InputError
 
@@ -86,7 +87,7 @@ class Preprocess:
     @classmethod
     def fit(
         cls,
-        inputs: Tensor,
+        inputs: Tensor | StoredArray,
         weights: Tensor | None = None,
         columns: tuple[str, ...] | None = None,
         label_position: int | None = None,
@@ -108,7 +109,7 @@ class Preprocess:
             zeros = (0.0,) * shape[0]
             if inputs.dtype == torch.uint8:
                 return cls(shape, zeros, (BYTES[1],) * shape[0], pixel_range=BYTES)
-            greatest = float(inputs.abs().max()) or 1.0
+            greatest = max(float(part.abs().max()) for part in row_chunks(inputs)) or 1.0
             return cls(shape, zeros, (greatest,) * shape[0])
         share = torch.ones(len(inputs)) if weights is None else weights
         share = share.double() / share.sum()
@@ -230,19 +231,31 @@ class Preprocess:
         return tuple(everything)
 
 
-def input_range_of(inputs: Tensor) -> Tensor:
+def input_range_of(inputs: Tensor | StoredArray) -> Tensor:
     """From the least to the greatest value in each channel of (N, C, ...), (C,), in floating point."""
     axes = [axis for axis in range(inputs.ndim) if axis != 1]
-    least, greatest = inputs.amin(axes), inputs.amax(axes)
+    least, greatest = _extremes(inputs, axes)
     if inputs.is_floating_point():
         return greatest - least
     return greatest.float() - least.float()
 
 
-def _mean_of(inputs: Tensor, share: Tensor, center: Tensor, power: int) -> Tensor:
+def _extremes(inputs: Tensor | StoredArray, axes: list[int]) -> tuple[Tensor, Tensor]:
+    """The least and the greatest value along these axes, of which the first is that of the samples."""
+    if isinstance(inputs, Tensor):
+        return inputs.amin(axes), inputs.amax(axes)
+    least = []
+    greatest = []
+    for part in inputs.chunks():
+        least.append(part.amin(axes))
+        greatest.append(part.amax(axes))
+    return torch.stack(least).amin(0), torch.stack(greatest).amax(0)
+
+
+def _mean_of(inputs: Tensor | StoredArray, share: Tensor, center: Tensor, power: int) -> Tensor:
     """Weighted mean of (x - center)^power for each channel (C,), a part of the samples at a time."""
     total = torch.zeros_like(center)
-    for part, weight in zip(torch.split(inputs, 4096), torch.split(share, 4096), strict=True):
+    for part, weight in zip(row_chunks(inputs, 4096), torch.split(share, 4096), strict=True):
         pixels = part.flatten(2) if part.ndim > 2 else part.unsqueeze(2)
         values = pixels.double()  # (n, C, pixels)
         total += torch.einsum("ncp,n->c", (values - center.view(1, -1, 1)) ** power, weight) / values.shape[2]

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from nescio._checks import require_whole
 from nescio._files import digest
-from nescio.data import Dataset, Preprocess, Source, Table
+from nescio.data import Dataset, Preprocess, Source, StoredArray, Table
+from nescio.data._stored import row_chunks
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
 from nescio.inference._model_file import model_path, read_model, write_model
@@ -147,7 +148,7 @@ class TrainedModel:
 
     def predict(
         self,
-        inputs: Tensor,
+        inputs: Tensor | StoredArray,
         *,
         batch_size: int = 1024,
         generator: torch.Generator | None = None,
@@ -156,7 +157,8 @@ class TrainedModel:
         """Predict raw inputs, in batches.
 
         Args:
-            inputs: Raw inputs (N, *input_shape) like the training data: bytes of pictures, or numbers.
+            inputs: Raw inputs (N, *input_shape) like the training data: bytes of pictures, or numbers; in
+                memory, or on the disk.
             batch_size: How many inputs are on the device at a time.
             generator: The source of randomness of a stochastic method; without one it draws the same every
                 time.
@@ -178,7 +180,9 @@ class TrainedModel:
         self.module.eval()
         parts = []
         with torch.inference_mode():
-            for part in torch.split(inputs, batch_size):
+            for part in row_chunks(inputs, batch_size):
+                if isinstance(inputs, StoredArray):
+                    _require_finite(part)
                 prepared = as_input(part.to(parameter.device), self.preprocess).to(parameter.dtype)
                 if independent:
                     generator.set_state(state)
@@ -268,19 +272,25 @@ class TrainedModel:
         """
         export_onnx(self, path)
 
-    def _require_inputs(self, inputs: Tensor) -> None:
+    def _require_inputs(self, inputs: Tensor | StoredArray) -> None:
         expected = _shape_text(self.input_shape)
-        if not isinstance(inputs, Tensor) or inputs.ndim != 1 + len(self.input_shape) or len(inputs) == 0:
-            got = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
+        is_array = isinstance(inputs, Tensor | StoredArray)
+        if not is_array or inputs.ndim != 1 + len(self.input_shape) or len(inputs) == 0:
+            got = tuple(inputs.shape) if is_array else type(inputs).__name__
             raise InputError(f"inputs must be one or more of shape (N, {expected}), got {got}")
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise InputError(f"inputs must be (N, {expected}), got {tuple(inputs.shape)}")
-        if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
-            raise InputError("inputs must be finite, got NaN or infinity")
+        if isinstance(inputs, Tensor):
+            _require_finite(inputs)
+
+
+def _require_finite(inputs: Tensor) -> None:
+    if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
+        raise InputError("inputs must be finite, got NaN or infinity")
 
 
 def untrained_model(
-    inputs: Tensor,
+    inputs: Tensor | StoredArray,
     classes: Sequence[str],
     method: Method | str | None = None,
     network: EncoderSpec | str | nn.Module | None = None,

@@ -176,7 +176,7 @@ def _batches_in_order(
     like = next(module.parameters())
     for index in torch.split(torch.arange(len(samples)), settings.batch_size):
         part = samples.take(index)
-        inputs = as_input(part.inputs.to(like.device), preprocess).to(like.dtype)
+        inputs = as_input(part.inputs[:].to(like.device), preprocess).to(like.dtype)
         weights = None
         if part.weights is not None:
             weights = part.weights.to(like.device)
@@ -263,7 +263,7 @@ class Loop:
         samples = train.take(index[place])
         if self.settings.shift or self.settings.flip:
             moves = draw_moves(len(index), self.settings.shift, self.settings.flip, generator)
-            samples = replace(samples, inputs=apply_moves(samples.inputs, moves.take(place)))
+            samples = replace(samples, inputs=apply_moves(samples.inputs[:], moves.take(place)))
         whole = samples
         if world_size > 1:
             whole = train.take(index)

@@ -1,4 +1,4 @@
-"""Samples: what a training learns from, resident in memory."""
+"""Samples: what a training learns from."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from functools import cached_property
 
 from torch import Tensor
 
+from nescio.data import StoredArray
 from nescio.data.preprocess import input_range_of
 from nescio.errors import DataError
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs with their labels, resident in memory.
+    """Inputs with their labels.
 
     Args:
-        inputs: Raw inputs (N, ...), of any type: images (N, C, H, W) or rows (N, F).
+        inputs: Raw inputs (N, ...), of any type: images (N, C, H, W) or rows (N, F). Those in memory are the
+            fast case; of those on the disk, each batch is read.
         labels: Class indices (N,), int64.
         weights: How much each sample counts (N,), or None if all count alike.
 
@@ -32,7 +34,7 @@ class Samples:
         tensor([1, 1])
     """
 
-    inputs: Tensor
+    inputs: Tensor | StoredArray
     labels: Tensor
     weights: Tensor | None = None
 
@@ -58,7 +60,7 @@ class Samples:
         return float(self.weights.sum())
 
     def take(self, index: Tensor) -> Samples:
-        """The samples at these positions (M,)."""
+        """The samples at these positions (M,), in memory."""
         weights = None
         if self.weights is not None:
             weights = self.weights[index]

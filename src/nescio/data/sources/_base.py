@@ -13,6 +13,7 @@ from typing import IO, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from nescio.data._stored import StoredArray
 from nescio.data._values import Picture, Row, Value
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess
@@ -225,7 +226,7 @@ def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
 
 def as_data(
     name: str,
-    inputs: Tensor,
+    inputs: Tensor | StoredArray,
     labels: Labels,
     columns: tuple[str, ...] | None = None,
     label_position: int | None = None,
@@ -233,4 +234,5 @@ def as_data(
     """Images uint8 (N, C, H, W) or rows (N, F) with labels."""
     if inputs.ndim == 4:
         return Dataset(inputs, labels.indices, labels.classes, name)
-    return Table(inputs.float(), labels.indices, labels.classes, name, columns, label_position)
+    features = inputs if isinstance(inputs, StoredArray) else inputs.float()
+    return Table(features, labels.indices, labels.classes, name, columns, label_position)

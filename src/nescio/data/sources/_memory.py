@@ -1,4 +1,4 @@
-"""MemorySource: tensors in memory, and the data sets of the catalog."""
+"""MemorySource: tensors in memory or arrays on the disk, and the data sets of the catalog."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from torch import Tensor
 from nescio._files import digest
 from nescio.data._catalog import in_catalog
 from nescio.data._loading import load
+from nescio.data._stored import StoredArray
 from nescio.data.dataset import Dataset, Table
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 
 
 class MemorySource(Source):
-    """Inputs that are tensors in memory: the fast case.
+    """Inputs that are tensors already: those in memory are the fast case.
 
     Args:
-        inputs: (N, ...), images or rows.
+        inputs: (N, ...), images or rows, in memory or on the disk.
         name: Inputs are called name:1, name:2 and so on; without a name 1, 2 and so on.
         labels: What they are, where that is known.
         columns: The names of the columns of rows, where they have names.
@@ -36,7 +37,7 @@ class MemorySource(Source):
 
     def __init__(
         self,
-        inputs: Tensor,
+        inputs: Tensor | StoredArray,
         name: str = "",
         labels: Labels | None = None,
         columns: tuple[str, ...] | None = None,
@@ -66,7 +67,7 @@ class MemorySource(Source):
 
     def fingerprint(self) -> str:
         """The digest of all values."""
-        return digest({"inputs": self.inputs.cpu()})
+        return digest({"inputs": self.inputs.cpu() if isinstance(self.inputs, Tensor) else self.inputs})
 
     @property
     def labels(self) -> Labels | None:

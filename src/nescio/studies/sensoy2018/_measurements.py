@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nescio.data import Dataset, load
+from nescio.data import Dataset, StoredArray, load
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
 from nescio.metrics import (
@@ -187,7 +187,7 @@ class Attack(Measurement):
     def _images_and_labels(self, model: TrainedModel) -> tuple[Tensor, Tensor]:
         """Images (N, C, H, W) in [0, 1] and labels (N,)."""
         data = images_of(self.test_data, self.images)
-        return data.images.float() / WHITE, model.labels_of(data)
+        return data.images[:].float() / WHITE, model.labels_of(data)
 
     def _gradient(self, probabilities: Probabilities, images: Tensor, labels: Tensor) -> Tensor:
         parts = []
@@ -338,7 +338,7 @@ def with_samples(model: TrainedModel, samples: int | None) -> TrainedModel:
     return replace(model, method=replace(method, samples=samples))
 
 
-def predict(model: TrainedModel, images: Tensor, seed: int) -> Prediction:
+def predict(model: TrainedModel, images: Tensor | StoredArray, seed: int) -> Prediction:
     """With draws of its own, whatever was asked before."""
     return model.predict(images, generator=torch.Generator().manual_seed(seed))
 
