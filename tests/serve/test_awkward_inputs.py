@@ -65,9 +65,9 @@ def check_arrays(ask, trained, folder, files):
         response = ask("POST", "/v1/opinions", app=app, content=body, headers=JSON)
         if not np.isfinite(values).all():
             assert response.status_code == 400, name  # JSON has no such numbers
-        elif all(record["error"] for record in expected):
+        elif values.ndim == 1 or (len(expected) == 1 and expected[0]["error"]):
             assert response.status_code == 422, name
-            assert response.json()["error"].endswith(f"the first: {expected[0]['error']}"), name
+            assert values.ndim == 1 or response.json()["error"].endswith(f": {expected[0]['error']}"), name
         else:
             numbered = [record | {"name": str(number)} for number, record in enumerate(expected, start=1)]
             assert response.json()["results"][0]["opinions"] == numbered, name

@@ -36,7 +36,7 @@ FIELD = b'--x\r\nContent-Disposition: form-data; name="models"\r\n\r\nedl\r\n--x
         (b'{"inputs": [[1]], "model": "edl"}', 422, "the body must be"),
         (b'{"inputs": 1}', 422, "inputs must be a list"),
         (b'{"inputs": []}', 422, "there must be 1 to 10,000 inputs, got 0"),
-        (b'{"inputs": [1, 2]}', 422, "must be 1 x 16 x 16 numbers, got one number"),
+        (b'{"inputs": [1, 2]}', 422, "inputs must be a list of arrays, got numbers"),
         (b'{"inputs": [[1, 2]]}', 422, "must be 1 x 16 x 16 numbers, got 2"),
         (b'{"inputs": [[[]]]}', 422, "must be 1 x 16 x 16 numbers, got 1 x 0"),
         (b'{"inputs": [[1, 2], [1]]}', 422, "all of one shape"),

@@ -60,8 +60,35 @@ def test_models_of_other_shapes_side_by_side(ask):
     assert response.status_code == 422
     assert (
         reason(response)
-        == "the model colour can answer no input; the first: must be 3 x 16 x 20 numbers, got 16 x 16"
+        == "the model colour can't answer the input: must be 3 x 16 x 20 numbers, got 16 x 16"
     )
+    response = ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(2).tolist()})
+    assert response.status_code == 200
+    grey, colour = response.json()["results"]
+    assert [opinion["error"] for opinion in grey["opinions"]] == [None, None]
+    expected = ["must be 3 x 16 x 20 numbers, got 16 x 16"] * 2
+    assert [opinion["error"] for opinion in colour["opinions"]] == expected
+
+
+def test_several_inputs_of_which_none_can_be_answered_have_their_records(ask, tmp_path):
+    broken = [("broken.png", b"no picture"), ("cut.png", encoded(pictures(1)[0])[:90])]
+    files = []
+    for name, content in broken:
+        (tmp_path / name).write_bytes(content)
+        files.append(("files", (name, content, "image/png")))
+    model = untrained(PICTURE, EDL())
+    response = ask("POST", "/v1/opinions", app=create_app({"grey": model}), files=files)
+    assert response.status_code == 200
+    (result,) = response.json()["results"]
+    expected = model.records([tmp_path / name for name, _ in broken])
+    for opinion, record in zip(result["opinions"], expected, strict=True):
+        assert opinion["error"] is not None
+        assert opinion | {"name": record["name"]} == record
+    rows = create_app({"table": untrained(ROWS, EDL())})
+    (result,) = ask("POST", "/v1/opinions", app=rows, json={"inputs": [[1.0, 2.0], [3.0, 4.0]]}).json()[
+        "results"
+    ]
+    assert [opinion["error"] for opinion in result["opinions"]] == ["must be 4 numbers, got 2"] * 2
 
 
 def test_rows_of_numbers(ask):
@@ -86,7 +113,7 @@ def test_values_that_a_network_can_not_take(ask):
         app = create_app({"table": model})
         response = ask("POST", "/v1/opinions", app=app, json={"inputs": [[3.4e38, -3.4e38, 3.4e38, 3.4e38]]})
         assert response.status_code == 422
-        assert reason(response).endswith("the first: has values that are too large for the network")
+        assert reason(response).endswith("the input: has values that are too large for the network")
 
 
 def test_what_inputs_would_become_has_a_limit(ask, monkeypatch):

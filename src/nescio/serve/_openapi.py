@@ -19,7 +19,7 @@ _ERRORS = {
     408: "The body took too long to arrive.",
     413: "Too large: the body, or its files once they are read.",
     415: "Neither JSON nor a form.",
-    422: "A model can answer none of the inputs, or they are too many.",
+    422: "The inputs are malformed or too many, or there is one that a model can't answer.",
     503: "Too busy; the header Retry-After says when to try again.",
 }
 _ROUNDING = 1e-5

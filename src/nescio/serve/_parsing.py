@@ -118,6 +118,10 @@ def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
         values = _as_bytes(numbers)
     if values is None:
         values = _as_floats(numbers)
+    if len(shape) == 1:
+        raise RequestError(
+            422, "inputs must be a list of arrays, got numbers; one input goes into a list too"
+        )
     return ArrayInputs(values.reshape(shape), model_names)
 
 

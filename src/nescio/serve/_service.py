@@ -83,8 +83,8 @@ class Service:
         finally:
             self._bodies.release(body)
         results = []
-        for model, answered in answers.items():
-            records = _records(model, names, prepared[model], answered)
+        for model in prepared:
+            records = _records(model, names, prepared[model], answers.get(model, []))
             results.append({"model": model, "opinions": records})
         return results
 
@@ -156,7 +156,8 @@ class Service:
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model.name] = by_kind[kind]
-            _require_some(model.name, by_kind[kind].errors.get(0), by_kind[kind].values is not None)
+            if len(inputs.names) == 1:
+                _require_answer(model.name, by_kind[kind].errors.get(0))
         return by_model
 
     async def _prepare_for(
@@ -195,8 +196,10 @@ class Service:
     async def _answers(
         self, prepared: Mapping[str, Prepared], num_inputs: int, deadline: float, receive: Receive
     ) -> dict[str, list[Record]]:
-        """By model, an answer for each input that could be prepared."""
+        """By model, an answer for each input that could be prepared; a model without any is left out."""
         values = {name: one.values for name, one in prepared.items() if one.values is not None}
+        if not values:
+            return {}
         answers = self._batcher.submit(values, deadline)
         if num_inputs <= self._limits.batch_size:
             return await answers  # computed sooner than it would be stopped
@@ -223,18 +226,18 @@ def _records(model: str, names: Sequence[str], prepared: Prepared, answers: Sequ
         else:
             record["error"] = " ".join(str(error).split())
         records.append(record)
-    is_some_answered = any(record["error"] is None for record in records)
-    _require_some(model, records[0]["error"], is_some_answered)
+    if len(names) == 1:
+        _require_answer(model, records[0]["error"])
     return records
 
 
-def _require_some(model: str, first_error: object, is_some_answered: bool) -> None:
-    """A request of which a model can answer nothing is refused as a whole."""
-    if is_some_answered:
+def _require_answer(model: str, error: object) -> None:
+    """Refuse a request with one input that a model can't answer; of several, each has a record."""
+    if error is None:
         return
-    status = 413 if isinstance(first_error, TooManyPixelsError) else 422
-    reason = " ".join(str(first_error).split())
-    raise RequestError(status, f"the model {model} can answer no input; the first: {reason}")
+    status = 413 if isinstance(error, TooManyPixelsError) else 422
+    reason = " ".join(str(error).split())
+    raise RequestError(status, f"the model {model} can't answer the input: {reason}")
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:

@@ -24,6 +24,10 @@ export async function opinions(inputs, names) {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ inputs, models: names }),
   });
+  for (const { opinions } of answer.results) {
+    const failed = opinions.find((opinion) => opinion.error !== null);
+    if (failed) throw new ServiceError(`The server said no: ${failed.error}`);
+  }
   return Object.fromEntries(answer.results.map((result) => [result.model, result.opinions]));
 }
 
