@@ -26,10 +26,12 @@ def test_the_list_of_models(ask):
         "classes": ["cat", "dog", "owl"],
         "input_shape": [1, 16, 16],
         "evidential": True,
+        "prior": 1.0,
         "rule": None,
         "threshold": 0.5,
     }
     assert described[1]["evidential"] is False
+    assert described[1]["prior"] is None
     assert described[2]["threshold"] == pytest.approx(rule.threshold)
     assert described[2]["rule"] == rule.describe()
     assert described[3]["threshold"] is None

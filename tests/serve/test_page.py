@@ -509,10 +509,34 @@ def test_an_empty_pad_is_an_empty_picture(module):
     assert as_array(result).max() == 0
 
 
-def test_the_density_is_the_one_of_the_opinion(module):
-    opinion = Opinion(torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64))
+def alphas(page):
+    return [float(number) for number in re.findall(r": ([\d.]+)", page.locator("#alphas").text_content())]
+
+
+def test_the_triangle_follows_the_prior(page, expect):
+    """The same belief and uncertainty under four times the prior: all alphas are four times as large."""
+    expect(page.locator("#alphas")).to_contain_text("alpha")
+    before = alphas(page)
+
+    def with_prior(route):
+        body = route.fetch().json()
+        for model in body["models"]:
+            if model["evidential"]:
+                model["prior"] = 4
+        route.fulfill(json=body)
+
+    page.route("**/v1/models", with_prior)
+    page.reload()
+    expect(page.locator("#opinion")).to_have_text("It is a 1")
+    for alpha, usual in zip(alphas(page), before, strict=True):
+        assert alpha == pytest.approx(4 * usual, abs=0.5 + 4 * 0.05, rel=0.005)
+
+
+@pytest.mark.parametrize("prior", [1.0, 0.25, 3.0])
+def test_the_density_is_the_one_of_the_opinion(module, prior):
+    opinion = Opinion(torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64), prior)
     answer = {"belief": opinion.belief.tolist(), "uncertainty": float(opinion.uncertainty)}
-    alpha = module("dirichlet.js", "return m.alphaOf(v[0]);", answer)
+    alpha = module("dirichlet.js", "return m.alphaOf(v[0], v[1]);", answer, prior)
     assert alpha == pytest.approx(opinion.alpha.tolist())
     three = module("dirichlet.js", "return m.strongest(v[0], 3);", alpha)
     assert three == [3, 1, 4]

@@ -25,10 +25,16 @@ class ServedModel:
     name: str
     model: TrainedModel
 
-    @cached_property
+    @property
     def is_evidential(self) -> bool:
         """Whether it has opinions; else it has probabilities alone."""
-        return isinstance(self.model.predict(torch.zeros(1, *self.model.input_shape)), Opinion)
+        return self.prior is not None
+
+    @cached_property
+    def prior(self) -> float | None:
+        """The prior of each class in its opinions; None where it has probabilities alone."""
+        prediction = self.model.predict(torch.zeros(1, *self.model.input_shape))
+        return prediction.prior if isinstance(prediction, Opinion) else None
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -62,6 +68,7 @@ class ServedModel:
             "classes": list(model.classes),
             "input_shape": list(model.input_shape),
             "evidential": self.is_evidential,
+            "prior": self.prior,
             "rule": rule,
             "threshold": self.threshold,
         }

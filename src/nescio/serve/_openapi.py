@@ -156,6 +156,8 @@ _SCHEMAS = {
         input_shape=_list_of({"type": "integer"})
         | {"description": "Channels, height, width; or the number of columns."},
         evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
+        prior=_or_null({"type": "number"})
+        | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
         rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
         threshold=_or_null({"type": "number"})
         | {

@@ -1,9 +1,9 @@
 // The Dirichlet distribution behind an opinion.
 
-// S = K / u, e = b S, alpha = e + 1. A mass of 0 can only be rounding: strength is finite.
-export function alphaOf({ belief, uncertainty }) {
-  const strength = belief.length / Math.max(uncertainty, 1e-9);
-  return belief.map((mass) => mass * strength + 1);
+// S = K prior / u, e = b S, alpha = e + prior. A mass of 0 can only be rounding: strength is finite.
+export function alphaOf({ belief, uncertainty }, prior) {
+  const strength = (belief.length * prior) / Math.max(uncertainty, 1e-9);
+  return belief.map((mass) => mass * strength + prior);
 }
 
 // The classes with the largest alpha, the first of equals first.

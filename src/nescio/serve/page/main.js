@@ -228,22 +228,22 @@ class Page {
     }
   }
 
-  renderCard(kind, { name, classes }) {
+  renderCard(kind, { name, classes, prior }) {
     const opinion = this.shown?.[name];
     const card = this.cards[kind];
     if (!opinion) card.clear(classes, this.source, this.mark);
     else if (kind === "evidential") card.show(opinion, classes, this.threshold, this.mark);
     else card.show(opinion, classes, this.mark);
-    if (kind === "evidential") this.renderTriangle(opinion, classes);
+    if (kind === "evidential") this.renderTriangle(opinion, classes, prior);
     const points = [...this.points].map(([angle, answer]) => point(angle, answer[name], kind === "evidential"));
     const threshold = kind === "evidential" ? this.mark : null;
     this.charts[kind].show({ points, names: classes, angle: this.angle, threshold, colours: this.colours });
   }
 
-  renderTriangle(opinion, classes) {
+  renderTriangle(opinion, classes, prior) {
     byId("triangle").hidden = classes.length < 3;
     if (!opinion || classes.length < 3) return this.triangle.clear();
-    const corners = this.triangle.show(opinion, classes);
+    const corners = this.triangle.show(opinion, classes, prior);
     const part = ({ name, alpha }) => `${name}: ${alpha < 100 ? alpha.toFixed(1) : Math.round(alpha)}`;
     byId("alphas").textContent = `alpha ${corners.map(part).join(", ")}`;
   }

@@ -25,8 +25,8 @@ export class Triangle {
 
   // Shares among three classes alone, p_i / (p_i + p_j + p_k), have the law Dirichlet(alpha_i, alpha_j, alpha_k)
   // whatever the other classes are: no other alpha enters. (Lumping the others together would be another picture.)
-  show(opinion, names) {
-    const alpha = alphaOf(opinion);
+  show(opinion, names, prior) {
+    const alpha = alphaOf(opinion, prior);
     const three = strongest(alpha, 3);
     const chosen = three.map((index) => alpha[index]);
     this.shade(chosen);
