@@ -21,7 +21,7 @@ from nescio.methods.baselines._bayesian import (
     noise_like,
     normal_divergence,
     perturbed,
-    sampled_weights,
+    use_sampled_weights,
 )
 
 LAYERS = {
@@ -46,7 +46,7 @@ def outputs_of_drawn(layer, inputs, count):
     generator = torch.Generator().manual_seed(1)
     rows = []
     for _ in range(count):
-        with sampled_weights(layer, generator), torch.no_grad():
+        with use_sampled_weights(layer, generator), torch.no_grad():
             rows.append(layer(inputs)[0])
     return torch.stack(rows)
 
@@ -183,7 +183,9 @@ def test_a_weight_for_each_sample(kind):
     weights = torch.randn(5, *layer.weight.shape, dtype=torch.float64)
     biases = torch.randn(5, *layer.bias.shape, dtype=torch.float64)
     one_by_one = [layer.operation(x[None], w, b)[0] for x, w, b in zip(inputs, weights, biases, strict=True)]
-    torch.testing.assert_close(layer.operation.each(inputs, weights, biases), torch.stack(one_by_one))
+    torch.testing.assert_close(
+        layer.operation.apply_per_example(inputs, weights, biases), torch.stack(one_by_one)
+    )
 
 
 def test_evaluation_uses_the_means():
@@ -201,11 +203,11 @@ def test_sampled_weights_hold_for_the_block_and_the_batch():
         gaussian_linear(4, 5, sigma=0.3), nn.ReLU(), gaussian_linear(5, 2, sigma=0.3)
     ).eval()
     inputs = torch.randn(1, 4).expand(3, 4)
-    with sampled_weights(network, torch.Generator().manual_seed(7)):
+    with use_sampled_weights(network, torch.Generator().manual_seed(7)):
         first, again = network(inputs), network(inputs)
-    with sampled_weights(network, torch.Generator().manual_seed(7)):
+    with use_sampled_weights(network, torch.Generator().manual_seed(7)):
         repeated = network(inputs)
-    with sampled_weights(network, torch.Generator().manual_seed(8)):
+    with use_sampled_weights(network, torch.Generator().manual_seed(8)):
         other = network(inputs)
     assert torch.equal(first, again)
     assert torch.equal(first, repeated)
@@ -216,7 +218,7 @@ def test_sampled_weights_hold_for_the_block_and_the_batch():
 
 def test_sampled_weights_end_with_an_error_too():
     layer, inputs = made("dense")
-    with pytest.raises(ZeroDivisionError), sampled_weights(layer.eval(), None):
+    with pytest.raises(ZeroDivisionError), use_sampled_weights(layer.eval(), None):
         1 / 0  # noqa: B018
     torch.testing.assert_close(layer(inputs), functional.linear(inputs, layer.weight, layer.bias))
 
@@ -224,7 +226,7 @@ def test_sampled_weights_end_with_an_error_too():
 def test_another_thread_keeps_its_own_weights():
     layer, inputs = made("dense")
     elsewhere = []
-    with sampled_weights(layer.eval(), torch.Generator().manual_seed(0)):
+    with use_sampled_weights(layer.eval(), torch.Generator().manual_seed(0)):
         thread = threading.Thread(target=lambda: elsewhere.append(layer(inputs)))
         thread.start()
         thread.join()
@@ -292,9 +294,9 @@ def test_there_and_back_through_a_state():
     layer, inputs = made("dense")
     other = gaussian_linear(4, 3, sigma=0.5).double()
     other.load_state_dict(copy.deepcopy(layer.state_dict()))
-    with sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
+    with use_sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
         expected = layer(inputs)
-    with sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
+    with use_sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
         assert torch.equal(other(inputs), expected)
 
 

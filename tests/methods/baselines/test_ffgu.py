@@ -15,7 +15,7 @@ from nescio.methods.baselines._bayesian import (
     divergence,
     log_uniform_divergence,
     normal_divergence,
-    sampled_weights,
+    use_sampled_weights,
 )
 
 METHODS = {"ffgu": (FFGU, normal_divergence), "fflu": (FFLU, log_uniform_divergence)}
@@ -83,7 +83,7 @@ def test_prediction_is_the_mean_over_drawn_networks(kind, spec, count):
     prediction = method.predict(module, inputs, torch.Generator().manual_seed(5))
     generator, total = torch.Generator().manual_seed(5), 0
     for _ in range(3):
-        with sampled_weights(module, generator):
+        with use_sampled_weights(module, generator):
             total = total + module(inputs).softmax(1)
     torch.testing.assert_close(prediction.probabilities, total / 3)
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))

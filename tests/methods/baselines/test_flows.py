@@ -10,7 +10,7 @@ from nescio.methods.baselines._bayesian import (
     gaussian_convolution,
     gaussian_linear,
     normal_divergence,
-    sampled_weights,
+    use_sampled_weights,
 )
 from nescio.methods.baselines._flows import Flow, Multiplier, flow_convolution, flow_linear
 
@@ -137,7 +137,7 @@ def test_training_draws_what_sampled_weights_give(kind):
         trained = layer.train()(inputs.expand(8000, *inputs.shape[1:])).flatten(1)
         generator, rows = torch.Generator().manual_seed(1), []
         for _ in range(1000):
-            with sampled_weights(layer.eval(), generator):
+            with use_sampled_weights(layer.eval(), generator):
                 rows.append(layer(inputs)[0].flatten())
     drawn = torch.stack(rows)
     error = (trained.var(0) / 8000 + drawn.var(0) / 1000).sqrt()
@@ -161,14 +161,14 @@ def tiny():
 
 @torch.no_grad()
 def true_divergence(layer, count):
-    """KL(q(W) // p(W)) and its error: W drawn, log q(W) by quadrature over z."""
+    """KL(q(W) || p(W)) and its error: W drawn, log q(W) by quadrature over z."""
     nodes, weights = (torch.from_numpy(part) for part in hermegauss(40))
     grid = torch.cartesian_prod(nodes, nodes)  # (1600, 2)
     log_weight = torch.cartesian_prod(weights, weights).prod(1).log() - math.log(2 * math.pi)
     multiplier = layer.multiplier
     means = multiplier.flow(multiplier.mean + multiplier.log_sigma.exp() * grid) * layer.weight
     generator = torch.Generator().manual_seed(5)
-    drawn = torch.cat([layer.draw(generator)[0] for _ in range(count)])  # (count, 2)
+    drawn = torch.cat([layer.sample_weights(generator)[0] for _ in range(count)])  # (count, 2)
     sigma = layer.weight_log_sigma.exp()
     log_given = Normal(means, sigma).log_prob(drawn[:, None]).sum(2)  # (count, 1600)
     log_ratio = (log_given + log_weight).logsumexp(1) - Normal(0.0, 1.0).log_prob(drawn).sum(1)
@@ -215,7 +215,7 @@ def test_without_a_flow_it_is_the_gaussian_layer(make, plain, shape):
     for one in (layer, gaussian):
         torch.manual_seed(3)
         trained = one.train()(inputs)
-        with sampled_weights(one.eval(), torch.Generator().manual_seed(4)):
+        with use_sampled_weights(one.eval(), torch.Generator().manual_seed(4)):
             outputs.append((trained, one(inputs), divergence(one, normal_divergence)))
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(*outputs, strict=True))
     assert torch.equal(layer(inputs), gaussian(inputs))
@@ -268,7 +268,7 @@ def test_there_and_back_through_a_state():
     layer, inputs = made("dense")
     other = flow_linear(4, 3, **SETTINGS).double()
     other.load_state_dict(layer.state_dict())
-    with sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
+    with use_sampled_weights(layer.eval(), torch.Generator().manual_seed(3)):
         expected = layer(inputs)
-    with sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
+    with use_sampled_weights(other.eval(), torch.Generator().manual_seed(3)):
         assert torch.equal(other(inputs), expected)

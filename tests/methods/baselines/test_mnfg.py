@@ -5,7 +5,12 @@ from torch.nn.functional import cross_entropy
 import nescio as ev
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.methods import FFGU, MNFG, Batch
-from nescio.methods.baselines._bayesian import bayesian_layers, divergence, normal_divergence, sampled_weights
+from nescio.methods.baselines._bayesian import (
+    bayesian_layers,
+    divergence,
+    normal_divergence,
+    use_sampled_weights,
+)
 from nescio.methods.baselines._flows import FlowLayer
 
 SPECS = [MLPSpec(5, 2), LeNetSpec(1, 16, 16, 10, filters=(2, 3), hidden=4)]
@@ -63,7 +68,7 @@ def test_prediction_is_the_mean_over_drawn_networks(spec, count):
     prediction = method.predict(module, inputs, torch.Generator().manual_seed(5))
     generator, total = torch.Generator().manual_seed(5), 0
     for _ in range(3):
-        with sampled_weights(module, generator):
+        with use_sampled_weights(module, generator):
             total = total + module(inputs).softmax(1)
     torch.testing.assert_close(prediction.probabilities, total / 3)
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))

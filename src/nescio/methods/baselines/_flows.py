@@ -17,9 +17,9 @@ from nescio.methods.baselines._bayesian import (
     Divergence,
     GaussianLayer,
     Operation,
-    drawn_each,
-    drawn_normal,
     perturbed,
+    sample_normal,
+    sample_normal_per_example,
 )
 
 START_SIGMA = 0.1  # of z, around one
@@ -43,7 +43,7 @@ class FlowStep(nn.Module):
         self.gate = Affine(hidden, size - kept, 0.01, OPEN_GATE)
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """z' (M, D), and how far the gates stand open before the sigmoid (M, about D / 2)."""
+        """Compute z' (M, D), and how far the gates stand open before the sigmoid (M, about D / 2)."""
         first = z[:, : self.border]
         second = z[:, self.border :]
         if self.keeps_first:
@@ -53,7 +53,7 @@ class FlowStep(nn.Module):
         return torch.cat((moved, second), 1), opening
 
     def _move(self, other: Tensor, kept: Tensor) -> tuple[Tensor, Tensor]:
-        """What becomes of the other half as the kept one decides, and the gates before the sigmoid."""
+        """Move the other half as the kept one decides; return it with the gates before the sigmoid."""
         hidden = torch.tanh(self.hidden(kept))
         opening = self.gate(hidden)
         return torch.lerp(self.shift(hidden), other, torch.sigmoid(opening)), opening
@@ -68,7 +68,7 @@ class Affine(nn.Module):
         self.bias = nn.Parameter(torch.full((outputs,), bias))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """(M, inputs) to (M, outputs)."""
+        """Map (M, inputs) to (M, outputs)."""
         return functional.linear(inputs, self.weight, self.bias)
 
 
@@ -80,14 +80,14 @@ class Flow(nn.Module):
         self.steps = nn.ModuleList(FlowStep(size, hidden, step % 2 == 0) for step in range(length))
 
     def forward(self, z: Tensor) -> Tensor:
-        """z after all steps (M, D)."""
+        """Send z through all steps, (M, D)."""
         with torch.autocast(z.device.type, enabled=False):
             for step in self.steps:
                 z, _ = step(z)
         return z
 
     def with_log_determinant(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """z after all steps (M, D) and log |det| of its derivative (M,)."""
+        """Send z through all steps, (M, D), and compute log |det| of the derivative (M,)."""
         total = z.new_zeros(len(z))
         with torch.autocast(z.device.type, enabled=False):
             for step in self.steps:
@@ -110,28 +110,30 @@ class Multiplier(nn.Module):
         self.spread_scale = nn.Parameter(0.1 * torch.randn(size))  # b2
 
     def forward(self, count: int) -> Tensor:
-        """Draws of z (M, D)."""
-        z: Tensor = self.flow(drawn_each(self.mean.expand(count, -1), self.log_sigma))
+        """Sample `count` of z, (M, D)."""
+        z: Tensor = self.flow(sample_normal_per_example(self.mean.expand(count, -1), self.log_sigma))
         return z
 
     def center(self) -> Tensor:
-        """z (1, D) where the Gaussian is at its mean."""
+        """Compute z (1, D) where the Gaussian is at its mean."""
         z: Tensor = self.flow(self.mean[None])
         return z
 
-    def draw(self, generator: torch.Generator | None) -> Tensor:
-        """One z (1, D) with the generator's noise."""
-        z: Tensor = self.flow(drawn_normal(self.mean[None], self.log_sigma, generator))
+    def sample(self, generator: torch.Generator | None) -> Tensor:
+        """Sample one z (1, D) with the generator's noise."""
+        z: Tensor = self.flow(sample_normal(self.mean[None], self.log_sigma, generator))
         return z
 
     def with_log_q(self) -> tuple[Tensor, Tensor]:
-        """One z (1, D) and log q(z) (), exact in expectation over the Gaussian's own noise."""
-        z, log_determinant = self.flow.with_log_determinant(drawn_each(self.mean[None], self.log_sigma))
+        """Sample one z (1, D) with its log q(z) (), exact in expectation over the Gaussian's own noise."""
+        z, log_determinant = self.flow.with_log_determinant(
+            sample_normal_per_example(self.mean[None], self.log_sigma)
+        )
         entropy = (0.5 * math.log(2 * math.pi * math.e) + self.log_sigma).sum()
         return z, -entropy - log_determinant[0]
 
     def log_r(self, z: Tensor, reading: Tensor) -> Tensor:
-        """log r(z | W) of one z (1, D), (); reading: what is seen of the weights, ()."""
+        """Compute log r(z | W) of one z (1, D), (); reading: what is seen of the weights, ()."""
         base, log_determinant = self.inverse.with_log_determinant(z)
         log_variance = self.spread_scale * reading
         distance = (base[0] - self.mean_scale * reading).square() * (-log_variance).exp()
@@ -161,7 +163,7 @@ class FlowLayer(GaussianLayer):
         self.multiplier = Multiplier(shape[z_axis], hidden, length, auxiliary_hidden) if length else None
 
     def mean_output(self, inputs: Tensor) -> Tensor:
-        """The mean of the outputs; in training with a z of its own for each sample."""
+        """Compute the mean of the outputs; in training with a z of its own for each example."""
         if self.multiplier is None:
             return super().mean_output(inputs)
         z = self._multipliers(len(inputs), self.multiplier)  # (N or 1, D)
@@ -171,28 +173,28 @@ class FlowLayer(GaussianLayer):
         bias = self.bias.to(plain.dtype)[:, None, None]
         return torch.addcmul(bias, plain, z.to(plain.dtype)[:, :, None, None])
 
-    def draw_each(self, count: int) -> tuple[Tensor, Tensor]:
-        """Weights and biases from the posterior, count of each, with a z for each of them."""
+    def sample_weights_per_example(self, count: int) -> tuple[Tensor, Tensor]:
+        """Sample weights (count, ...) and biases (count, O) from the posterior, with a z for each of them."""
         if self.multiplier is None:
-            return super().draw_each(count)
+            return super().sample_weights_per_example(count)
         means = self.weight * self._along_axis(self._multipliers(count, self.multiplier))
         return (
-            drawn_each(means.expand(count, *self.weight.shape), self.weight_log_sigma),
-            drawn_each(self.bias.expand(count, -1), self.bias_log_sigma),
+            sample_normal_per_example(means.expand(count, *self.weight.shape), self.weight_log_sigma),
+            sample_normal_per_example(self.bias.expand(count, -1), self.bias_log_sigma),
         )
 
-    def draw(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """z, then weight and bias, from the posterior."""
+    def sample_weights(self, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Sample z, then weight and bias, from the posterior."""
         if self.multiplier is None:
-            return super().draw(generator)
-        mean = (self.weight * self._along_axis(self.multiplier.draw(generator)))[0]
+            return super().sample_weights(generator)
+        mean = (self.weight * self._along_axis(self.multiplier.sample(generator)))[0]
         return (
-            drawn_normal(mean, self.weight_log_sigma, generator),
-            drawn_normal(self.bias, self.bias_log_sigma, generator),
+            sample_normal(mean, self.weight_log_sigma, generator),
+            sample_normal(self.bias, self.bias_log_sigma, generator),
         )
 
     def divergence(self, prior: Divergence) -> Tensor:
-        """A bound on the KL from the prior, drawn: E[KL(q(W|z) // p(W)) + log q(z) - log r(z|W)]."""
+        """Estimate a bound on the KL from the prior: E[KL(q(W|z) || p(W)) + log q(z) - log r(z|W)]."""
         if self.multiplier is None:
             return super().divergence(prior)
         z, log_q = self.multiplier.with_log_q()
@@ -201,18 +203,18 @@ class FlowLayer(GaussianLayer):
         return given_z + prior(self.bias, self.bias_log_sigma) + log_q - log_r
 
     def _multipliers(self, count: int, multiplier: Multiplier) -> Tensor:
-        """z (N, D) in training, else (1, D)."""
+        """Sample z (N, D) in training; else return its center (1, D)."""
         z: Tensor = multiplier(count) if self.training else multiplier.center()
         return z
 
     def _along_axis(self, z: Tensor) -> Tensor:
-        """z (M, D) to be multiplied with the weights, (M, ..., D, ...)."""
+        """Reshape z (M, D) for the product with the weights, (M, ..., D, ...)."""
         shape = [len(z)] + [1] * self.weight.ndim
         shape[1 + self.z_axis] = -1
         return z.view(shape)
 
     def _reading(self, z: Tensor) -> Tensor:
-        """mean(tanh(c' W)) of weights given z (1, D), (): c' W is Gaussian, and drawn as such."""
+        """Sample mean(tanh(c' W)) of weights given z (1, D), (): c' W is Gaussian, and sampled as such."""
         assert self.multiplier is not None
         reader = self.multiplier.reader
         weight = self.weight.movedim(self.z_axis, 0).flatten(1)  # (D, others)
@@ -225,7 +227,7 @@ class FlowLayer(GaussianLayer):
 def flow_linear(
     inputs: int, outputs: int, *, sigma: float, hidden: int, length: int, auxiliary_hidden: int | None = None
 ) -> FlowLayer:
-    """A dense layer with a z for each input."""
+    """Make a dense layer with a z for each input."""
     shape = (outputs, inputs)
     return FlowLayer(
         shape, Dense(), sigma, z_axis=1, hidden=hidden, length=length, auxiliary_hidden=auxiliary_hidden
@@ -244,7 +246,7 @@ def flow_convolution(
     length: int,
     auxiliary_hidden: int | None = None,
 ) -> FlowLayer:
-    """A convolution with a z for each filter."""
+    """Make a convolution with a z for each filter."""
     shape = (outputs, inputs, size, size)
     operation = Convolution(size, stride, padding)
     return FlowLayer(

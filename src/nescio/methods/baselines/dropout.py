@@ -27,8 +27,8 @@ class Dropout(Method):
     The share that is switched off is the encoder's own; 0.5 where nobody has chosen one.
 
     Args:
-        samples: Passes that are averaged for a prediction.
-        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+        samples: Number of passes that a prediction averages.
+        weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
 
     Raises:
         InputError: If a setting does not fit.
@@ -44,6 +44,7 @@ class Dropout(Method):
     paper: ClassVar[str] = "Gal & Ghahramani 2016, Dropout as a Bayesian Approximation"
     is_stochastic: ClassVar[bool] = True
     requires: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT})
+
     samples: int = 50
     weight_decay: float = 0.0
 
@@ -57,18 +58,18 @@ class Dropout(Method):
         return self.samples
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
-        """With dropout."""
+        """Switch dropout on, with a share of 0.5, where the encoder has none."""
         # An encoder that can't have dropout is left alone here and refused, with the reason, by `build`.
         if Ability.DROPOUT in encoder.abilities and not getattr(encoder, "dropout", 0.0):
             return encoder.with_dropout(_USUAL_SHARE)
         return encoder
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
-        """The network, which must have dropout."""
+        """Build the network, and refuse one without dropout."""
         return self.check_module(super().build(encoder))
 
     def check_module(self, module: nn.Module) -> nn.Module:
-        """A network with dropout."""
+        """Refuse a network without dropout."""
         if not _dropouts(module):
             raise InputError("the method dropout needs a network with dropout; set its dropout above 0")
         return module
@@ -76,12 +77,12 @@ class Dropout(Method):
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """As Softmax's."""
+        """Compute the cross-entropy plus the weight penalty of the dense layers."""
         loss, logits = softmax_loss(module, batch)
         return loss + weight_penalty(module, self.weight_decay), logits
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
-        """The mean of `samples` passes, each with its own units switched off."""
+        """Average `samples` passes, each with its own units switched off."""
         fixed, random = _split(module)
         features = fixed(inputs)
         with _dropout_from(module, generator):

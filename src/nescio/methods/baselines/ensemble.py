@@ -25,9 +25,9 @@ class Ensemble(Method):
     Each is trained on its inputs x and on x + epsilon * range * sign(d loss / d x), the fast gradient sign.
 
     Args:
-        num_members: How many networks.
+        num_members: Number of networks.
         epsilon: The adversarial step as a part of the inputs' range, from 0 (none) to below 1.
-        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+        weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
 
     Raises:
         InputError: If a setting does not fit.
@@ -46,6 +46,7 @@ class Ensemble(Method):
     paper: ClassVar[str] = (
         "Lakshminarayanan et al. 2017, Simple and Scalable Prediction Uncertainty Estimation"
     )
+
     num_members: int = 5
     epsilon: float = 0.01
     weight_decay: float = 0.0
@@ -70,30 +71,30 @@ class Ensemble(Method):
         return self.num_members
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
-        """Without dropout."""
+        """Switch dropout off."""
         return encoder.without_dropout()
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
-        """The members, each with weights of its own."""
+        """Build the members, each with weights of its own."""
         networks = []
         for _ in range(self.num_members):
             networks.append(super().build(encoder))
         return _MeanOfMembers(networks)
 
     def check_module(self, module: nn.Module) -> nn.Module:
-        """None: its members must start from weights of their own."""
+        """Refuse a network of the user's own: the members must start from weights of their own."""
         if not isinstance(module, _MeanOfMembers):
             raise InputError("the method ensemble builds its members itself; give a network spec")
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:
-        """Each is trained as a network of its own."""
+        """List the members; each is trained as a network of its own."""
         return list(cast(_MeanOfMembers, module).networks)
 
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """The mean of the cross-entropies of the inputs and of their adversarial neighbours."""
+        """Average the cross-entropies of the inputs and of their adversarial neighbours."""
         if self.epsilon and module.training:
             loss, logits = self._adversarial(module, batch)
         else:
@@ -110,7 +111,7 @@ class Ensemble(Method):
         return 0.5 * (clean + adversarial), logits.detach()
 
     def _attacked(self, batch: Batch, slope: Tensor) -> Tensor:
-        """A step of epsilon times the range up the loss (N, C, ...): fast gradient sign."""
+        """Move inputs (N, C, ...) by epsilon times their range up the loss: fast gradient sign."""
         input_range = batch.input_range
         if input_range is None:
             input_range = input_range_of(batch.inputs)
@@ -141,6 +142,6 @@ class _MeanOfMembers(nn.Module):
         self.networks = nn.ModuleList(networks)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """(N, K): a softmax of it gives the mean probabilities back."""
+        """Compute logits (N, K) whose softmax is the mean of the members' probabilities."""
         logs = torch.stack([at_least_float32(network(inputs)).log_softmax(-1) for network in self.networks])
         return logs.logsumexp(0) - math.log(len(self.networks))

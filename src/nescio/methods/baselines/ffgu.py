@@ -17,12 +17,12 @@ from nescio.functional import linear_annealing
 from nescio.methods._shared import mean_of_softmax, softmax_loss
 from nescio.methods.base import Batch, Method
 from nescio.methods.baselines._bayesian import (
-    bayesian_layers,
     divergence,
     gaussian_convolution,
     gaussian_linear,
     normal_divergence,
-    sampled_weights,
+    require_bayesian_layers,
+    use_sampled_weights,
 )
 from nescio.opinions.categorical import Categorical
 
@@ -31,13 +31,13 @@ from nescio.opinions.categorical import Categorical
 class FFGU(Method):
     """A Gaussian N(mean, sigma^2) for every weight, all independent, with the prior N(0, 1).
 
-    It minimises the mean cross-entropy under sampled weights plus KL[q(W) // p(W)] / num_train, and predicts
+    It minimises the mean cross-entropy under sampled weights plus KL(q(W) || p(W)) / num_train, and predicts
     with the mean of softmax over sampled weights.
 
     Args:
-        samples: Draws of the weights for a prediction.
-        warm_up_epochs: Over how many epochs the divergence grows to its full weight; 0 for none.
-        initial_sigma: Of every weight before training, above 0 and at most 1.
+        samples: Number of weight samples that a prediction averages.
+        warm_up_epochs: Number of epochs over which the divergence grows to its full weight; 0 for none.
+        initial_sigma: Standard deviation of every weight before training, above 0 and at most 1.
 
     Raises:
         InputError: If a setting does not fit.
@@ -52,6 +52,7 @@ class FFGU(Method):
     paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows (its FFG baseline)"
     is_stochastic: ClassVar[bool] = True
     requires: ClassVar[frozenset[Ability]] = frozenset({Ability.LAYERS})
+
     samples: int = 20
     warm_up_epochs: float = 0
     initial_sigma: float = 0.01
@@ -65,29 +66,29 @@ class FFGU(Method):
 
     @property
     def passes(self) -> int:
-        """One for each draw of the weights."""
+        """Forward passes that a prediction costs: one for each sample of the weights."""
         return self.samples
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
-        """Without dropout: the weights are noise enough."""
+        """Switch dropout off: the weights are noise enough."""
         return encoder.without_dropout()
 
     def layers(self) -> Layers:
-        """Layers with a Gaussian for every weight and bias."""
+        """Give layers with a Gaussian for every weight and bias."""
         return Layers(
             convolution=partial(gaussian_convolution, sigma=self.initial_sigma),
             linear=partial(gaussian_linear, sigma=self.initial_sigma),
         )
 
     def check_module(self, module: nn.Module) -> nn.Module:
-        """A network with Bayesian layers."""
-        bayesian_layers(module)
+        """Refuse a network without Bayesian layers."""
+        require_bayesian_layers(module)
         return module
 
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """Cross-entropy, and the divergence from the prior as each sample's share of it.
+        """Compute the cross-entropy plus each sample's share of the divergence from the prior.
 
         Held-out samples are measured without the divergence, which is not about them.
         """
@@ -99,23 +100,24 @@ class FFGU(Method):
 
     @staticmethod
     def prior_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
-        """The divergence () of weights with these means and sigmas from the prior."""
+        """Compute KL(N(mean, sigma^2) || N(0, 1)), (); FFLU overrides this with its own prior."""
         return normal_divergence(mean, log_sigma)
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
-        """The mean of softmax over networks with sampled weights."""
-        return mean_of_softmax(_drawn_passes(module, inputs, self.samples, generator))
+        """Average softmax over networks with sampled weights."""
+        return mean_of_softmax(_sampled_passes(module, inputs, self.samples, generator))
 
     def predict_each(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Categorical:
-        """The same: weights are drawn once for all inputs."""
+        """Predict as `predict` does: weights are sampled once for all inputs."""
         return self.predict(module, inputs, generator)
 
 
-def _drawn_passes(
+def _sampled_passes(
     module: nn.Module, inputs: Tensor, samples: int, generator: torch.Generator
 ) -> Iterator[Tensor]:
-    """Logits (N, K) of so many draws of the weights, each for the whole batch."""
+    """Yield logits (N, K) of so many samples of the weights, each for the whole batch."""
     for _ in range(samples):
-        with sampled_weights(module, generator):
+        # In this block the layers compute with the sampled weights instead of their means.
+        with use_sampled_weights(module, generator):
             logits = module(inputs)
         yield logits

@@ -13,12 +13,12 @@ from nescio.methods.baselines.ffgu import FFGU
 
 @dataclass(frozen=True)
 class FFLU(FFGU):
-    """As FFGU, with a log-uniform prior for weights and biases alike.
+    """A Gaussian for every weight like FFGU, with a log-uniform prior for weights and biases alike.
 
     Args:
-        samples: Draws of the weights for a prediction.
-        warm_up_epochs: Over how many epochs the divergence grows to its full weight; 0 for none.
-        initial_sigma: Of every weight before training, above 0 and at most 1.
+        samples: Number of weight samples that a prediction averages.
+        warm_up_epochs: Number of epochs over which the divergence grows to its full weight; 0 for none.
+        initial_sigma: Standard deviation of every weight before training, above 0 and at most 1.
 
     Raises:
         InputError: If a setting does not fit.
@@ -34,5 +34,5 @@ class FFLU(FFGU):
 
     @staticmethod
     def prior_divergence(mean: Tensor, log_sigma: Tensor) -> Tensor:
-        """The divergence () of weights with these means and sigmas from the log-uniform distribution."""
+        """Compute KL(N(mean, sigma^2) || log-uniform), ()."""
         return log_uniform_divergence(mean, log_sigma)

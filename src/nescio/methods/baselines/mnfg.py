@@ -14,15 +14,16 @@ from nescio.methods.baselines.ffgu import FFGU
 
 @dataclass(frozen=True)
 class MNFG(FFGU):
-    """As FFGU, with mean weights that are multiplied by z, which a normalizing flow draws.
+    """A Gaussian for every weight like FFGU, its mean multiplied by z, which a normalizing flow samples.
 
     Args:
-        samples: Draws of the weights for a prediction.
-        warm_up_epochs: Over how many epochs the divergence grows to its full weight; 0 for none.
-        initial_sigma: Of every weight before training, above 0 and at most 1.
-        flow_length: Steps of each flow; 0 gives FFGU.
-        flow_hidden: Hidden units of a step.
-        auxiliary_hidden: Hidden units of the flow r that bounds the divergence; None: as many as flow_hidden.
+        samples: Number of weight samples that a prediction averages.
+        warm_up_epochs: Number of epochs over which the divergence grows to its full weight; 0 for none.
+        initial_sigma: Standard deviation of every weight before training, above 0 and at most 1.
+        flow_length: Number of steps of each flow; 0 gives FFGU.
+        flow_hidden: Number of hidden units of a step.
+        auxiliary_hidden: Number of hidden units of the flow r that bounds the divergence; None for as many as
+            `flow_hidden`.
 
     Raises:
         InputError: If a setting does not fit.
@@ -35,6 +36,7 @@ class MNFG(FFGU):
     name: ClassVar[str] = "mnfg"
     about: ClassVar[str] = "Gaussian weights scaled by a normalizing flow: the mean of many draws of them"
     paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows"
+
     flow_length: int = 2
     flow_hidden: int = 50
     auxiliary_hidden: int | None = None
@@ -47,7 +49,7 @@ class MNFG(FFGU):
             require_whole("auxiliary_hidden", self.auxiliary_hidden)
 
     def layers(self) -> Layers:
-        """Layers with a flow on each."""
+        """Give layers with a flow on each."""
         settings: dict[str, Any] = {
             "sigma": self.initial_sigma,
             "hidden": self.flow_hidden,

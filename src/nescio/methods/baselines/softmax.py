@@ -17,7 +17,7 @@ class Softmax(Method):
     """The usual classifier: cross-entropy, and softmax of one pass.
 
     Args:
-        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+        weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
 
     Raises:
         InputError: If weight_decay is no number from 0 on.
@@ -31,6 +31,7 @@ class Softmax(Method):
     name: ClassVar[str] = "softmax"
     about: ClassVar[str] = "softmax, the usual classifier; weight_decay above 0 holds its weights small"
     paper: ClassVar[str] = "Krogh & Hertz 1991, A Simple Weight Decay Can Improve Generalization"
+
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
@@ -39,6 +40,6 @@ class Softmax(Method):
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """Cross-entropy, and the weights of the dense layers held small."""
+        """Compute the cross-entropy plus the weight penalty of the dense layers."""
         loss, logits = softmax_loss(module, batch)
         return loss + weight_penalty(module, self.weight_decay), logits

@@ -37,7 +37,7 @@ class EDL(Method):
         divergence_weight: Weight of the KL term; "auto" for the library's rule, min(1, (10 / K)^2). None, as
             older model files have it, is "auto".
         annealing_epochs: Number of epochs over which the KL term grows to its weight; 0 for none.
-        weight_decay: This times half the squared weights of the dense layers is added to the mean loss.
+        weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
         output_bias: Initial value of the biases of the last layer; above 0 all ReLU evidence is alive at
             first. 0 leaves the encoder's own initialisation.
 
