@@ -6,14 +6,14 @@ import torch
 from PIL import Image
 
 from nescio.cli._sources import open_for, open_inputs, open_pair
-from nescio.data import Preprocess
+from nescio.data import ImagePreprocess
 from nescio.errors import DataError, NescioWarning
 
 
 class Model:
     """As much of a model as is needed to read data for it."""
 
-    preprocess = Preprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
+    preprocess = ImagePreprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
 
 
 def test_a_size_of_nothing_is_refused(tmp_path):

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from nescio.cli import app
-from nescio.data import Preprocess
+from nescio.data import ImagePreprocess, RowPreprocess, TableSchema
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import FIELDS, predict_records
@@ -212,13 +212,11 @@ def saved(path, spec, method):
                 weights.mul_(8)  # so that some inputs are answered and some are not
     size = spec.input_shape[0]
     is_image = len(spec.input_shape) == 3
-    preprocess = Preprocess(
-        spec.input_shape,
-        (0.0,) * size,
-        (255.0 if is_image else 1.0,) * size,
-        None if is_image else ("a", "b", "c"),
-        (0.0, 255.0) if is_image else None,
-    )
+    if is_image:
+        preprocess = ImagePreprocess(spec.input_shape, (0.0,) * size, (255.0,) * size, (0.0, 255.0))
+    else:
+        schema = TableSchema.of_numbers(("a", "b", "c"))
+        preprocess = RowPreprocess(spec.input_shape, (0.0,) * size, (1.0,) * size, schema)
     TrainedModel(module, method, ("cat", "dog", "owl"), preprocess, spec).save(path)
     return path
 

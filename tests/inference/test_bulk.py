@@ -32,12 +32,10 @@ def saved(path, spec, method):
         torch.manual_seed(0)
         module = method.build(spec).eval()
     channels = spec.input_shape[0]
-    preprocess = Preprocess(
-        spec.input_shape,
-        (0.0,) * channels,
-        (64.0,) * channels,
-        pixel_range=(0.0, 255.0) if channels == 1 else None,
-    )
+    fields = {"input_shape": spec.input_shape, "mean": (0.0,) * channels, "scale": (64.0,) * channels}
+    if channels == 1:
+        fields["pixel_range"] = (0.0, 255.0)
+    preprocess = Preprocess.from_dict(fields)
     TrainedModel(module, method, CLASSES, preprocess, spec).save(path)
     return path
 

@@ -232,7 +232,7 @@ def test_training_on_a_source(tmp_path):
     table = source.labelled()
     by_table = TrainedModel.train(table, settings=settings, held_out=table)
     assert by_source.training["sha256"] == by_table.training["sha256"]
-    assert by_source.preprocess.columns == ("x", "z")
+    assert by_source.preprocess.schema.names == ("x", "z")
     assert torch.equal(by_source.predict(table.features).evidence, by_table.predict(table.features).evidence)
 
 
@@ -250,6 +250,6 @@ def test_rows_without_a_header_lose_the_label_that_training_was_told_of(tmp_path
     model = TrainedModel.train(source, settings=TrainingSettings(epochs=1))
     model.save(tmp_path / "model.safetensors")
     loaded = TrainedModel.load(tmp_path / "model.safetensors")
-    assert loaded.preprocess.label_position == 0
+    assert loaded.preprocess.schema.label_position == 0
     by_table = loaded.predict(source.labelled().features).probabilities.tolist()
     assert [record["probabilities"] for record in loaded.records(path)] == by_table

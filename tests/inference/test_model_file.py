@@ -37,7 +37,7 @@ def models(digits):
 
 
 CHANGES = {
-    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1 and 2"),
+    "version": (lambda h: h.update(format=99), "has format 99, this version of nescio reads 1 to 3"),
     "method": (lambda h: h.update(method={"name": "magic"}), "method must be one of"),
     "classes": (lambda h: h["classes"].append("ten"), "11 classes, but a network for 10"),
     "twice": (lambda h: h["classes"].__setitem__(3, "4"), "two classes have the same name"),
@@ -141,13 +141,13 @@ def test_a_kill_during_a_save_leaves_a_good_file(models, tmp_path):
     assert TrainedModel.load(path).classes == models["edl"].classes
 
 
-def test_a_file_of_format_1_is_written_as_format_2(tmp_path):
+def test_a_file_of_format_1_is_written_as_format_3(tmp_path):
     model = TrainedModel.load(BEFORE / "grey-edl.safetensors")
     assert read_tensors(BEFORE / "grey-edl.safetensors").header["format"] == 1
     assert model.preprocess.pixel_range == (0.0, 255.0)
     model.save(tmp_path / "m.safetensors")
     header = read_tensors(tmp_path / "m.safetensors").header
-    assert header["format"] == 2
+    assert header["format"] == 3
     assert "standardize" not in header
     again = TrainedModel.load(tmp_path / "m.safetensors")
     assert again.preprocess == model.preprocess

@@ -27,7 +27,8 @@ def made(spec, method=None, scale=64.0):
         module = method.build(spec).eval()
     size = spec.input_shape[0]
     limits = (0.0, 255.0) if len(spec.input_shape) == 3 else None
-    preprocess = Preprocess(spec.input_shape, (0.0,) * size, (scale,) * size, pixel_range=limits)
+    fields = {"input_shape": spec.input_shape, "mean": (0.0,) * size, "scale": (scale,) * size}
+    preprocess = Preprocess.from_dict(fields | {"pixel_range": limits})
     return TrainedModel(module, method, CLASSES, preprocess, spec)
 
 

@@ -189,7 +189,7 @@ def test_members_are_not_trained_in_parts(iris):
 def test_the_columns_of_a_frame_are_kept_in_the_model(iris):
     X, _, y, _ = iris
     classifier = ev.EvidentialClassifier(epochs=1).fit(pd.DataFrame(X, columns=list("abcd")), y)
-    assert classifier.model_.preprocess.columns == ("a", "b", "c", "d")
+    assert classifier.model_.preprocess.schema.names == ("a", "b", "c", "d")
 
 
 @pytest.fixture(scope="module")

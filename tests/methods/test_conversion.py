@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import nescio as ev
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import RowPreprocess
 from nescio.encoders import MLPSpec
 from nescio.methods import EDL, Softmax
 from nescio.methods.conversion import from_softmax
@@ -27,7 +27,7 @@ def blobs():
 def softmax(blobs):
     torch.manual_seed(0)
     module = MLPSpec(6, 4).build()
-    preprocess = Preprocess((6,), (0.0,) * 6, (1.0,) * 6)
+    preprocess = RowPreprocess((6,), (0.0,) * 6, (1.0,) * 6)
     fit(Softmax(), module, preprocess, blobs, TrainingSettings(epochs=15, batch_size=32, learning_rate=1e-2))
     return module
 
@@ -57,7 +57,7 @@ def test_a_few_epochs_make_it_evidential(softmax, blobs):
     before = opinions(converted, blobs.inputs, between)
     settings = TrainingSettings(epochs=8, batch_size=32, learning_rate=3e-3)
     history = fit(
-        EDL(annealing_epochs=2), converted, Preprocess((6,), (0.0,) * 6, (1.0,) * 6), blobs, settings
+        EDL(annealing_epochs=2), converted, RowPreprocess((6,), (0.0,) * 6, (1.0,) * 6), blobs, settings
     )
     known, strange = opinions(converted, blobs.inputs, between)
     assert history[-1]["accuracy"] > 0.99

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import ImagePreprocess
 from nescio.encoders import LeNetSpec
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
@@ -22,7 +22,7 @@ IDS = ("l2", "edl", "edl-relu", "ensemble")
 def model_of(method, spec=SPEC, seed=0):
     torch.manual_seed(seed)
     module = method.build(spec).eval()
-    preprocess = Preprocess(spec.input_shape, (10.0,), (200.0,))
+    preprocess = ImagePreprocess(spec.input_shape, (10.0,), (200.0,))
     return TrainedModel(module, method, ("a", "b", "c"), preprocess, spec)
 
 

@@ -30,12 +30,10 @@ def untrained(spec, method):
     channels = spec.input_shape[0]
     is_image = len(spec.input_shape) == 3
     scale = 64.0 if is_image else 1.0
-    preprocess = Preprocess(
-        spec.input_shape,
-        (0.0,) * channels,
-        (scale,) * channels,
-        pixel_range=(0.0, 255.0) if is_image else None,
-    )
+    fields = {"input_shape": spec.input_shape, "mean": (0.0,) * channels, "scale": (scale,) * channels}
+    if is_image:
+        fields["pixel_range"] = (0.0, 255.0)
+    preprocess = Preprocess.from_dict(fields)
     return TrainedModel(module, method, CLASSES, preprocess, spec)
 
 

@@ -396,7 +396,8 @@ def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving, expect
 def untrained(path, method, spec, shape):
     torch.manual_seed(0)
     classes = tuple(f"kind {number}" for number in range(spec.num_classes))
-    preprocess = Preprocess(shape, (0.0,) * shape[0], (1.0,) * shape[0])
+    fields = {"input_shape": shape, "mean": (0.0,) * shape[0], "scale": (1.0,) * shape[0]}
+    preprocess = Preprocess.from_dict(fields)
     TrainedModel(method.build(spec), method, classes, preprocess, spec).save(path)
     return path
 

@@ -5,7 +5,7 @@ import torch
 from tests.training.small import blobs, trained
 
 import nescio as ev
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import RowPreprocess
 from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Softmax
@@ -19,7 +19,7 @@ def test_dead_evidence_is_told_once_with_a_remedy():
     module = method.build(MLPSpec(5, 3, hidden=()))
     with torch.no_grad():
         module[-1].weight[1], module[-1].bias[1] = 0.0, -5.0
-    preprocess = Preprocess((5,), (0.0,) * 5, (1.0,) * 5)
+    preprocess = RowPreprocess((5,), (0.0,) * 5, (1.0,) * 5)
     remedy = r"class 1: no evidence on any input of epoch 1, .*evidence='exp'"
     with pytest.warns(ev.NescioWarning, match=remedy) as said:
         fit(method, module, preprocess, blobs(), TrainingSettings(epochs=3, learning_rate=1e-6))

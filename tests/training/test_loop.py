@@ -10,7 +10,7 @@ import torch
 from tests.training.small import LENET, METHODS, blobs, squares, trained, weights
 from torch import nn
 
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import Preprocess, RowPreprocess
 from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Ensemble, Softmax
@@ -47,7 +47,7 @@ def test_the_callers_generator_is_left_as_it_was():
     expected = torch.rand(1)
     module = MLPSpec(5, 3, dropout=0.5).build()
     torch.manual_seed(5)
-    fit(EDL(), module, Preprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(), TrainingSettings(epochs=1))
+    fit(EDL(), module, RowPreprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(), TrainingSettings(epochs=1))
     assert torch.equal(torch.rand(1), expected)
 
 
@@ -64,7 +64,7 @@ def test_a_weight_counts_like_repetition():
     for data in (doubled, repeated):
         torch.manual_seed(0)
         module = spec.build().double()
-        preprocess = Preprocess((5,), (0.0,) * 5, (1.0,) * 5)
+        preprocess = RowPreprocess((5,), (0.0,) * 5, (1.0,) * 5)
         chosen = TrainingSettings(epochs=5, batch_size=100, precision="float64")
         fit(EDL(), module, preprocess, data, chosen)
         results.append(weights(module))
@@ -102,7 +102,7 @@ def test_one_sample_left_over_joins_a_batch():
     assert [len(part) for part in _split_evenly(torch.arange(1), 4)] == [1]
     module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
     settings = TrainingSettings(epochs=1, batch_size=32)
-    (metrics,) = fit(Softmax(), module, Preprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(33), settings)
+    (metrics,) = fit(Softmax(), module, RowPreprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(33), settings)
     assert 0 <= metrics["accuracy"] <= 1
 
 

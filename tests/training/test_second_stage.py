@@ -9,7 +9,7 @@ from torch import nn
 
 from nescio import InputError, TrainedModel, TrainingSettings
 from nescio.data import Table
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import RowPreprocess
 from nescio.encoders import Ability, MLPSpec, features_of
 from nescio.methods import FeatureBatch, Method, Softmax, TwoStage, register_method
 from nescio.methods._shared import softmax_loss
@@ -110,7 +110,7 @@ def test_a_run_that_goes_on_fits_it_again(registered, table, tmp_path):
 def test_weights_count_like_repetition():
     torch.manual_seed(0)
     inputs, labels, weights = torch.randn(12, 4), torch.arange(12) % 3, torch.arange(12) % 4 + 1
-    method, preprocess = NearestMean(), Preprocess((4,), (0.0,) * 4, (1.0,) * 4)
+    method, preprocess = NearestMean(), RowPreprocess((4,), (0.0,) * 4, (1.0,) * 4)
     means = []
     for repeats, given in ((torch.ones_like(weights), weights), (weights, None)):
         torch.manual_seed(1)

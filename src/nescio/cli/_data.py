@@ -13,7 +13,7 @@ from nescio.errors import DataError, InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from nescio.data import Dataset, Table
+    from nescio.data import Dataset, Table, Texts
 
 app = typer.Typer(help="Data sets: list, fetch, show.", no_args_is_help=True)
 
@@ -86,7 +86,7 @@ def show(
     typer.echo(f"{dataset}: samples in {out}")
 
 
-def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> Dataset | Table:
+def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> Dataset | Table | Texts:
     from nescio.data import open_source
     from nescio.data._catalog import in_catalog
 

@@ -10,7 +10,7 @@ from nescio.errors import DataError, NescioWarning
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nescio.data import Dataset, StoredArray, Table
+    from nescio.data import Dataset, StoredArray, Table, Texts
     from nescio.inference.model import TrainedModel
 
 HELD_OUT = 0.2
@@ -25,7 +25,8 @@ def open_pair(
     from nescio.data._catalog import in_catalog
 
     def opened(part: str | None) -> Dataset | Table:
-        return open_source(name, split=part, data_dir=data_dir, size=size, label=label).labelled()
+        source = open_source(name, split=part, data_dir=data_dir, size=size, label=label)
+        return _numbers_of(source.labelled())
 
     if in_catalog(name):
         return opened("train"), opened("test")
@@ -43,7 +44,15 @@ def open_for(
     """Labelled data to test a model on: the test split of a catalog name, or your own."""
     from nescio.data import open_source
 
-    return open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess)
+    return _numbers_of(open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess))
+
+
+def _numbers_of(data: Dataset | Table | Texts) -> Dataset | Table:
+    from nescio.data import Texts
+
+    if isinstance(data, Texts):
+        raise DataError(f"{data.name} holds texts, where images or rows of numbers were expected")
+    return data
 
 
 def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor | StoredArray:

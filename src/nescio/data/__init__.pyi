@@ -1,14 +1,16 @@
 from ._contact import contact_sheet
 from ._loading import load
+from ._schema import TableSchema
 from ._stored import StoredArray
-from ._values import Picture, Row
-from .dataset import Dataset, Table
-from .preprocess import Preprocess
+from ._values import Picture, Row, Text
+from .dataset import Dataset, Table, Texts
+from .preprocess import ImagePreprocess, Preprocess, RowPreprocess, TextPreprocess
 from .sources import Input, Labels, MemorySource, Place, Source, open_source, open_sources, register_source
 from .splits import split
 
 __all__ = [
     "Dataset",
+    "ImagePreprocess",
     "Input",
     "Labels",
     "MemorySource",
@@ -16,9 +18,14 @@ __all__ = [
     "Place",
     "Preprocess",
     "Row",
+    "RowPreprocess",
     "Source",
     "StoredArray",
     "Table",
+    "TableSchema",
+    "Text",
+    "TextPreprocess",
+    "Texts",
     "contact_sheet",
     "load",
     "open_source",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nescio.data.preprocess import as_number
+from nescio.data._columns import as_number
 from nescio.errors import DataError
 
 

@@ -84,20 +84,42 @@ def _noted_orientation(picture: Image.Image) -> object:
 
 
 def read_picture(
-    source: Path | bytes, channels: int, size: tuple[int, int], name: str | None = None
+    source: Path | bytes,
+    channels: int,
+    size: tuple[int, int],
+    name: str | None = None,
+    resize: str = "stretch",
 ) -> Tensor:
-    """A picture as uint8 (channels, height, width), turned upright and stretched to the size."""
+    """A picture as uint8 (channels, height, width), turned upright and brought to the size.
+
+    resize: "stretch", "crop" (the middle, once the shorter side fits) or "pad" (with black, once the longer
+    side fits).
+    """
     with open_picture(source, name) as picture:
         try:
             picture.load()
             plain = _flatten(_upright(picture), "L" if channels == 1 else "RGB")
         except DAMAGE as error:
             raise DataError(f"{name or _name(source)} is damaged: {error}") from error
-    height, width = size
-    if plain.size != (width, height):
-        plain = plain.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
+    plain = _resized(plain, size, resize)
     pixels = torch.from_numpy(np.array(plain))  # (H, W) or (H, W, 3)
     return pixels.unsqueeze(0) if channels == 1 else pixels.permute(2, 0, 1).contiguous()
+
+
+def _resized(picture: Image.Image, size: tuple[int, int], resize: str) -> Image.Image:
+    height, width = size
+    if picture.size == (width, height):
+        return picture
+    if resize == "stretch":
+        return picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
+    ratios = (width / picture.width, height / picture.height)
+    ratio = max(ratios) if resize == "crop" else min(ratios)
+    fitted = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+    picture = picture.resize(fitted, Image.Resampling.BILINEAR, reducing_gap=3)
+    left = (picture.width - width) // 2
+    top = (picture.height - height) // 2
+    # What lies outside of the picture is black.
+    return picture.crop((left, top, left + width, top + height))
 
 
 def _upright(picture: Image.Image) -> Image.Image:

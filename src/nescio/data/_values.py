@@ -1,4 +1,4 @@
-"""What a source reads: a picture that is not decoded yet, a row of text; numbers are tensors already."""
+"""What a source reads: a picture that is not decoded yet, a row of cells, a text; numbers are tensors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ class Picture:
         """
         return read_header(self.content, self.name)
 
-    def pixels(self, channels: int, size: tuple[int, int]) -> Tensor:
-        """Decode it, turned upright and stretched to the size.
+    def pixels(self, channels: int, size: tuple[int, int], resize: str = "stretch") -> Tensor:
+        """Decode it, turned upright and brought to the size.
 
         Args:
             channels: 1 for grey, 3 for colour.
             size: (height, width).
+            resize: "stretch", "crop" or "pad", see `ImagePreprocess`.
 
         Returns:
             uint8 (channels, height, width).
@@ -48,7 +49,7 @@ class Picture:
         Raises:
             DataError: If it is damaged, no picture, or has too many pixels.
         """
-        return read_picture(self.content, channels, size, self.name)
+        return read_picture(self.content, channels, size, self.name, resize)
 
 
 @dataclass(frozen=True)
@@ -70,4 +71,21 @@ class Row:
     place: str
 
 
-Value = Tensor | Picture | Row
+@dataclass(frozen=True)
+class Text:
+    """A text.
+
+    Args:
+        content: The text itself.
+        name: What messages call it.
+
+    Example:
+        >>> Text("How is the weather?", "questions.txt, line 3").content
+        'How is the weather?'
+    """
+
+    content: str
+    name: str
+
+
+Value = Tensor | Picture | Row | Text

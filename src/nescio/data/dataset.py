@@ -1,19 +1,21 @@
-"""The value objects that hold data: Dataset for images, Table for rows of numbers."""
+"""The value objects that hold data: Dataset for images, Table for rows of numbers, Texts for texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from nescio._checks import require_whole
+from nescio._kinds import InputKind
+from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray, row_chunks, select_rows
 from nescio.errors import DataError, InputError
 
-AnyData = TypeVar("AnyData", "Dataset", "Table")
+AnyData = TypeVar("AnyData", "Dataset", "Table", "Texts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,7 @@ class Dataset:
         Dataset('three pictures', 2 images 1x28x28, 1 classes)
     """
 
+    kind: ClassVar[InputKind] = InputKind.IMAGES
     images: Tensor | StoredArray
     labels: Tensor
     classes: tuple[str, ...]
@@ -98,9 +101,7 @@ class Table:
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
         name: Of the data, for messages.
-        columns: The names of the F columns; None where they have none.
-        label_position: Where the labels were among the columns of the file, from 0 on; None where they were
-            in the usual place, or in no column.
+        schema: How the columns of a table became the F numbers; None for plain numbers without names.
 
     Raises:
         DataError: If these do not fit together.
@@ -110,12 +111,12 @@ class Table:
         Table('three rows', 3 rows x 3, 2 classes)
     """
 
+    kind: ClassVar[InputKind] = InputKind.ROWS
     features: Tensor | StoredArray
     labels: Tensor
     classes: tuple[str, ...]
     name: str
-    columns: tuple[str, ...] | None = None
-    label_position: int | None = None
+    schema: TableSchema | None = None
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, features=self.features, labels=self.labels)
@@ -124,8 +125,10 @@ class Table:
         for part in row_chunks(self.features):
             if not part.isfinite().all():
                 raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
-        if self.columns is not None and len(self.columns) != self.features.shape[1]:
-            raise DataError(f"{self.name}: {len(self.columns)} columns named of {self.features.shape[1]}")
+        if self.schema is not None and self.schema.num_features != self.features.shape[1]:
+            raise DataError(
+                f"{self.name}: a schema of {self.schema.num_features} features for {self.features.shape[1]}"
+            )
         _check_labels(self.name, len(self.features), self.labels, self.classes)
 
     def __len__(self) -> int:
@@ -168,6 +171,88 @@ class Table:
         return replace(self, features=select_rows(self.features, index), labels=self.labels[index])
 
 
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts with labels, in memory.
+
+    Args:
+        texts: N of them, none empty.
+        labels: int64 (N,), each a position among the classes.
+        classes: The names of the classes, all different.
+        name: Of the data, for messages.
+        column: The name of the column that they were in, where they came in a table.
+
+    Raises:
+        DataError: If these do not fit together.
+
+    Example:
+        >>> data = Texts(("hello", "bye", "so long"), torch.tensor([0, 1, 1]), ("greeting", "end"), "talk")
+        >>> data
+        Texts('talk', 3 texts, 2 classes)
+        >>> data.only(["end"]).texts
+        ('bye', 'so long')
+    """
+
+    kind: ClassVar[InputKind] = InputKind.TEXTS
+    texts: tuple[str, ...]
+    labels: Tensor
+    classes: tuple[str, ...]
+    name: str
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str):
+            raise InputError(f"{self.name}: texts must be several, got one text")
+        object.__setattr__(self, "texts", tuple(self.texts))
+        _check_tensors(self.name, labels=self.labels)
+        for position, text in enumerate(self.texts):
+            if not isinstance(text, str):
+                raise InputError(f"{self.name}: texts[{position}] must be a text, got {type(text).__name__}")
+            if not text.strip():
+                raise DataError(f"{self.name}: texts[{position}] is empty")
+        _check_labels(self.name, len(self.texts), self.labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The texts; `TextPreprocess.inputs_of` makes of them what a network is fed."""
+        return self.texts
+
+    def __repr__(self) -> str:
+        return f"Texts({self.name!r}, {len(self)} texts, {len(self.classes)} classes)"
+
+    def only(self, classes: Sequence[str | int]) -> Texts:
+        """The samples of some classes; labels are counted anew in the order given.
+
+        Args:
+            classes: Names or positions, all different.
+
+        Raises:
+            InputError: If there is no such class.
+        """
+        return _only(self, classes)
+
+    def subset(self, count: int, generator: torch.Generator) -> Texts:
+        """Different texts, drawn by chance.
+
+        Args:
+            count: How many, at most all of them.
+            generator: Of the chance.
+
+        Raises:
+            InputError: If there are less.
+        """
+        return _subset(self, count, generator)
+
+    def take(self, index: Tensor) -> Texts:
+        """The texts at these positions (M,), or where a mask (N,) is true."""
+        positions = torch.arange(len(self))[index]
+        taken = tuple(self.texts[position] for position in positions.tolist())
+        return replace(self, texts=taken, labels=self.labels[index])
+
+
 def _check_tensors(name: str, **fields: object) -> None:
     for field, value in fields.items():
         takes_stored = field != "labels"
@@ -204,7 +289,7 @@ def _only(data: AnyData, classes: Sequence[str | int]) -> AnyData:
     return replace(data.take(kept), labels=labels[kept], classes=names)
 
 
-def _class_index(data: Dataset | Table, one: str | int) -> int:
+def _class_index(data: Dataset | Table | Texts, one: str | int) -> int:
     if isinstance(one, str) and one in data.classes:
         return data.classes.index(one)
     if isinstance(one, int) and 0 <= one < len(data.classes):

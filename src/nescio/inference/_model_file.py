@@ -32,8 +32,9 @@ from nescio.posthoc.abstention import AbstentionRule
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
-FORMAT = 2
-FORMER_FORMAT = 1  # from before preprocessing was one object: `standardize` and `input_shape`
+FORMAT = 3
+# 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
+FORMER_FORMATS = (1, 2)
 MODEL_NAME = "model.safetensors"  # in the folder of a run
 VERSIONS_OF = ("nescio", "torch", "safetensors")
 
@@ -85,10 +86,9 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
             f"{path} is the checkpoint of a training, not a model; "
             f"{path.with_name(MODEL_NAME)} is its model once it has ended"
         )
-    if header.get("format") not in (FORMER_FORMAT, FORMAT):
+    if header.get("format") not in (*FORMER_FORMATS, FORMAT):
         raise ModelFileError(
-            f"{path} has format {header.get('format')!r}, this version of nescio reads "
-            f"{FORMER_FORMAT} and {FORMAT}"
+            f"{path} has format {header.get('format')!r}, this version of nescio reads 1 to {FORMAT}"
         )
     try:
         parts = _parts_from_header(header, module, method)
@@ -178,9 +178,9 @@ def _method_from_header(settings: Mapping[str, Any], given: Method | type[Method
 
 
 def _preprocess_from_header(header: Mapping[str, Any]) -> Preprocess:
-    if header["format"] == FORMAT:
+    if header["format"] > 1:
         return Preprocess.from_dict(header["preprocess"])
-    shape = tuple(int(size) for size in header["input_shape"])
-    former = header["standardize"]
-    pixel_range = BYTES if len(shape) == 3 else None
-    return Preprocess(shape, former["mean"], former["scale"], pixel_range=pixel_range)
+    former = {"input_shape": header["input_shape"], **header["standardize"]}
+    if len(former["input_shape"]) == 3:
+        former["pixel_range"] = BYTES
+    return Preprocess.from_dict(former)

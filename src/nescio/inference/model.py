@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio._checks import require_whole
 from nescio._files import digest
-from nescio.data import Dataset, Preprocess, Source, StoredArray, Table
+from nescio.data import Dataset, Preprocess, Source, StoredArray, Table, TableSchema, Texts
 from nescio.data._stored import row_chunks
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
@@ -98,13 +98,13 @@ class TrainedModel:
         """
         settings = settings or TrainingSettings()
         if isinstance(data, Source):
-            data = data.labelled()
+            data = _numbers_of(data)
         _check_data(data, settings)
 
         model = _untrained_model_for(data, method, network, settings.seed)
         watched = None
         if isinstance(held_out, Source):
-            held_out = held_out.labelled(model.preprocess)
+            held_out = _numbers_of(held_out, model.preprocess)
         if held_out is not None:
             _check_held_out(held_out, data)
             watched = _samples_of(held_out, data.classes)
@@ -297,8 +297,7 @@ def untrained_model(
     *,
     seed: int = 0,
     weights: Tensor | None = None,
-    columns: tuple[str, ...] | None = None,
-    label_position: int | None = None,
+    schema: TableSchema | None = None,
 ) -> TrainedModel:
     """Build a model that is still to be trained: the one place where networks are built for data.
 
@@ -310,8 +309,7 @@ def untrained_model(
             (N, K). Default: the paper's LeNet for images, a perceptron for rows.
         seed: The seed of the initial weights.
         weights: How much each input counts for the preprocessing, (N,); None for all alike.
-        columns: The names of the columns of rows, where they have names.
-        label_position: Where the labels were among the columns, see Preprocess.
+        schema: How the columns of a table became the numbers of rows, see RowPreprocess.
 
     Raises:
         InputError: If method, network and inputs do not fit together.
@@ -328,7 +326,7 @@ def untrained_model(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
-    preprocess = Preprocess.fit(inputs, weights, columns, label_position)
+    preprocess = Preprocess.fit(inputs, weights, schema)
     _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
 
@@ -364,26 +362,29 @@ def _check_held_out(held_out: Dataset | Table, data: Dataset | Table) -> None:
         raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
 
 
+def _numbers_of(source: Source, preprocess: Preprocess | None = None) -> Dataset | Table:
+    """The labelled images or rows of a source."""
+    data = source.labelled(preprocess)
+    if isinstance(data, Texts):
+        raise DataError(f"{data.name} holds texts, where images or rows of numbers were expected")
+    return data
+
+
 def _untrained_model_for(
     data: Dataset | Table,
     method: Method | str | None,
     network: EncoderSpec | str | nn.Module | None,
     seed: int,
 ) -> TrainedModel:
-    """Build a model for a data set; rows bring the names of their columns along."""
-    columns = None
-    label_position = None
-    if isinstance(data, Table):
-        columns = data.columns
-        label_position = data.label_position
+    """Build a model for a data set; rows bring along what is known of their columns."""
+    schema = data.schema if isinstance(data, Table) else None
     return untrained_model(
         data.inputs,
         data.classes,
         method,
         network,
         seed=seed,
-        columns=columns,
-        label_position=label_position,
+        schema=schema,
     )
 
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor, nn
 
+from nescio.data import TableSchema
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel, untrained_model
@@ -302,9 +303,9 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         network = self.network
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network)
-        columns = None
+        schema = None
         if hasattr(self, "feature_names_in_"):
-            columns = tuple(self.feature_names_in_)
+            schema = TableSchema.of_numbers(self.feature_names_in_)
         names = [str(label) for label in self.classes_]
         self.model_ = untrained_model(
             inputs,
@@ -313,7 +314,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             network,
             seed=self._seed,
             weights=weights,
-            columns=columns,
+            schema=schema,
         )
         if inputs.dtype == torch.float64:
             self.model_.module.double()

@@ -61,10 +61,10 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
     Example:
         >>> import torch
         >>> from nescio import EDL, LeNetSpec, TrainedModel
-        >>> from nescio.data.preprocess import Preprocess
+        >>> from nescio.data import ImagePreprocess
         >>> from nescio.metrics import probabilities_of
         >>> spec = LeNetSpec(filters=(2, 3), hidden=4)
-        >>> preprocess = Preprocess(spec.input_shape, (0.0,), (255.0,))
+        >>> preprocess = ImagePreprocess(spec.input_shape, (0.0,), (255.0,))
         >>> model = TrainedModel(EDL().build(spec), EDL(), tuple("0123456789"), preprocess, spec)
         >>> probabilities_of(model)(torch.rand(5, 1, 28, 28)).shape
         torch.Size([5, 10])

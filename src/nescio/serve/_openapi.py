@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from nescio import __version__
-from nescio.data.preprocess import LARGEST_NUMBER, Preprocess
+from nescio.data import ImagePreprocess, Preprocess
+from nescio.data._columns import LARGEST_NUMBER
 from nescio.serve._models import ServedModel
 from nescio.serve.limits import Limits
 
@@ -113,7 +114,9 @@ def _body_schema(field: str, inputs: Schema, models: Schema) -> Schema:
 def _array_schemas(preprocess: Preprocess) -> list[Schema]:
     """A model's input as JSON: with its channels, and without where there is one."""
     shape = preprocess.input_shape
-    least, most = preprocess.pixel_range or (-LARGEST_NUMBER, LARGEST_NUMBER)
+    least, most = (-LARGEST_NUMBER, LARGEST_NUMBER)
+    if isinstance(preprocess, ImagePreprocess) and preprocess.pixel_range is not None:
+        least, most = preprocess.pixel_range
     number = {"type": "number", "minimum": least, "maximum": most}
     schemas = [_nested_array(shape, number)]
     if len(shape) == 3 and shape[0] == 1:

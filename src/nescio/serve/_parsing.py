@@ -16,7 +16,7 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from nescio.data import Input, Place, open_sources
-from nescio.data.preprocess import LARGEST_NUMBER
+from nescio.data._columns import LARGEST_NUMBER
 from nescio.data.sources._opening import is_single_picture
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError

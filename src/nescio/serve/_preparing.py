@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from nescio.data import Input, Picture, Preprocess
+from nescio._kinds import InputKind
+from nescio.data import ImagePreprocess, Input, Picture, Preprocess
 from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
@@ -36,6 +37,8 @@ def prepare(inputs: ArrayInputs | FileInputs, preprocess: Preprocess) -> Prepare
 
 def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
     """The usual case at once: arrays of the right shape, bytes or finite numbers without a set range."""
+    if preprocess.kind == InputKind.TEXTS:
+        return None
     shape = preprocess.input_shape
     if values.ndim == len(shape) == 3 and shape[0] == 1:
         values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
@@ -43,7 +46,8 @@ def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
         return None
     if values.dtype == np.uint8:
         return values
-    if preprocess.pixel_range is None and bool(np.isfinite(values).all()):
+    has_range = isinstance(preprocess, ImagePreprocess) and preprocess.pixel_range is not None
+    if not has_range and bool(np.isfinite(values).all()):
         return values
     return None
 

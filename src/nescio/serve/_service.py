@@ -147,12 +147,7 @@ class Service:
         by_model = {}
         for model in models:
             preprocess = model.model.preprocess
-            kind = (
-                preprocess.input_shape,
-                preprocess.pixel_range,
-                preprocess.columns,
-                preprocess.label_position,
-            )
+            kind = preprocess.preparation
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model.name] = by_kind[kind]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.data import Dataset, Preprocess, Table, open_source
+from nescio.data import Dataset, ImagePreprocess, RowPreprocess, Table, open_source
 from nescio.errors import DataError
 
 
@@ -148,7 +148,7 @@ def test_numbers_of_every_kind_become_float32(tmp_path, kind):
 def test_what_float32_can_not_hold_is_not_finite(tmp_path):
     np.save(tmp_path / "a.npy", np.array([[1e39, 0], [1, 1]]))
     first, second = values_of(tmp_path / "a.npy")
-    preprocess = Preprocess((2,), (0.0,) * 2, (1.0,) * 2)
+    preprocess = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2)
     with pytest.raises(DataError, match="has a value that is not finite"):
         preprocess.prepare(first)
     assert preprocess.prepare(second).tolist() == [1, 1]
@@ -189,6 +189,6 @@ def test_broken_labels_do_not_matter_where_none_are_asked_for(tmp_path):
 def test_images_as_a_model_takes_them(tmp_path):
     images = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
     np.savez(tmp_path / "a.npz", images=images, labels=["x", "y"])
-    preprocess = Preprocess((3, 4, 5), (0.0,) * 3, (255.0,) * 3)
+    preprocess = ImagePreprocess((3, 4, 5), (0.0,) * 3, (255.0,) * 3)
     data = open_source(tmp_path / "a.npz").labelled(preprocess)
     assert torch.equal(data.images, torch.from_numpy(images).permute(0, 3, 1, 2))

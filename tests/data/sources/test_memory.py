@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nescio.data import Dataset, Labels, MemorySource, Table, open_source
+from nescio.data import Dataset, Labels, MemorySource, Table, TableSchema, open_source
 from nescio.errors import DataError
 
 
@@ -42,6 +42,6 @@ def test_a_data_set_of_the_catalog():
 
 
 def test_a_table_keeps_what_it_knows_of_its_columns():
-    table = Table(torch.eye(2), torch.tensor([0, 1]), ("a", "b"), "t", ("x", "z"), 0)
+    table = Table(torch.eye(2), torch.tensor([0, 1]), ("a", "b"), "t", TableSchema.of_numbers(("x", "z")))
     again = MemorySource.of(table).labelled()
-    assert (again.columns, again.label_position) == (("x", "z"), 0)
+    assert again.schema == table.schema

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from tests.data.made import raw_png
 
-from nescio.data import Preprocess, open_source
+from nescio.data import ImagePreprocess, RowPreprocess, open_source
 from nescio.errors import DataError, InputError, NescioWarning
 
 
@@ -184,12 +184,12 @@ def test_a_changed_folder_has_another_fingerprint(photos):
 def test_pictures_as_a_model_takes_them(photos):
     picture(photos / "dog" / "x.jpg", (255, 0, 0), (70, 90), "RGB")
     (photos / "cat" / "bad.png").write_text("no picture")
-    preprocess = Preprocess((1, 4, 4), (0.0,), (255.0,))
+    preprocess = ImagePreprocess((1, 4, 4), (0.0,), (255.0,))
     with pytest.warns(NescioWarning, match="1 of 8 files"):
         data = open_source(photos).labelled(preprocess)
     assert data.images.shape == (7, 1, 4, 4)
     with pytest.raises(DataError, match="takes rows of numbers"):
-        open_source(photos).labelled(Preprocess((2,), (0.0,) * 2, (1.0,) * 2))
+        open_source(photos).labelled(RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2))
 
 
 def test_a_single_picture_whatever_its_name(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from nescio.data import Preprocess, open_source
+from nescio.data import Preprocess, RowPreprocess, TableSchema, open_source
 from nescio.errors import DataError, InputError
 
 
@@ -85,7 +85,8 @@ def test_csv_that_is_binary(tmp_path):
 
 def rows_of(text, width, columns=None):
     """All rows of a table, as a model of this width gets them."""
-    preprocess = Preprocess((width,), (0.0,) * width, (1.0,) * width, columns)
+    schema = TableSchema.of_numbers(columns, width)
+    preprocess = RowPreprocess((width,), (0.0,) * width, (1.0,) * width, schema)
     source = open_source("a.csv", text.encode())
     return [preprocess.prepare(one.value).tolist() for one in source.read(range(len(source)))]
 
@@ -123,8 +124,8 @@ def test_columns_are_found_by_their_names():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a,b,c,d\n1,2,3,4\n", "a.csv, line 2: 2 columns of numbers expected, got 4 columns"),
-        ("a\n1\n", "2 columns of numbers expected, got 1 columns"),
+        ("a,b,c,d\n1,2,3,4\n", "a.csv, line 2: 2 columns expected, got 4 columns"),
+        ("a\n1\n", "2 columns expected, got 1 columns"),
         ("a,b\n1,x\n", "a.csv, line 2, column b: a finite number expected"),
         ("1,x\n", "a.csv, line 1, column 2: a finite number expected"),
         ("a,b\n1,nan\n", "a finite number expected that float32 can hold, got 'nan'"),
@@ -149,7 +150,7 @@ def test_a_table_without_a_header_is_trained_on_whole(tmp_path):
     (tmp_path / "a.csv").write_text("1,2,0\n3,4,1\n5,6,1\n")
     table = from_csv(tmp_path / "a.csv")
     assert table.features.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert (table.labels.tolist(), table.columns) == ([0, 1, 1], None)
+    assert (table.labels.tolist(), table.schema.has_names) == ([0, 1, 1], False)
     assert from_csv(tmp_path / "a.csv", label="1").classes == ("1", "3", "5")
     with pytest.raises(InputError, match="has no header: label must be 1 to 3, got 'kind'"):
         from_csv(tmp_path / "a.csv", label="kind")
@@ -157,14 +158,14 @@ def test_a_table_without_a_header_is_trained_on_whole(tmp_path):
 
 def test_the_names_of_columns_are_kept_where_they_differ(tmp_path):
     (tmp_path / "a.csv").write_text("x,label,y2\n1,a,2\n3,b,4\n")
-    assert from_csv(tmp_path / "a.csv").columns == ("x", "y2")
+    assert from_csv(tmp_path / "a.csv").schema.names == ("x", "y2")
     (tmp_path / "b.csv").write_text("x,label,x\n1,a,2\n3,b,4\n")
-    assert from_csv(tmp_path / "b.csv").columns is None
+    assert not from_csv(tmp_path / "b.csv").schema.has_names
 
 
 def test_a_model_gets_its_columns(tmp_path):
     (tmp_path / "a.csv").write_text("y,kind,x\n1,a,2\n3,b,4\n")
-    preprocess = Preprocess((2,), (0.0,) * 2, (1.0,) * 2, ("x", "y"))
+    preprocess = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2, TableSchema.of_numbers(("x", "y")))
     data = open_source(tmp_path / "a.csv", label="kind").labelled(preprocess)
     assert torch.equal(data.features, torch.tensor([[2.0, 1], [4, 3]]))
 
@@ -175,7 +176,7 @@ def test_the_label_of_a_row_is_where_it_was_in_training(tmp_path, header):
     path.write_text(f"{header}0,1,2,3\n1,4,5,6\n")
     label = "z" if header else "1"
     table = from_csv(path, label=label)
-    preprocess = Preprocess.fit(table.inputs, columns=table.columns, label_position=table.label_position)
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
     rows = [preprocess.prepare(one.value) for one in open_source(path).read([0, 1])]
     assert torch.equal(torch.stack(rows), table.inputs)
 
@@ -184,7 +185,7 @@ def test_a_named_label_has_its_place_in_rows_without_a_header(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("label,x,z\n0,1,2\n1,3,4\n")
     table = from_csv(path)
-    preprocess = Preprocess.fit(table.inputs, columns=table.columns, label_position=table.label_position)
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
     row = open_source("new.csv", b"1,5,6\n").read([0])[0].value
     assert preprocess.prepare(row).tolist() == [5, 6]
 
@@ -192,4 +193,4 @@ def test_a_named_label_has_its_place_in_rows_without_a_header(tmp_path):
 def test_a_guessed_last_label_gives_way_to_a_header(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2,0\n3,4,1\n")
-    assert from_csv(path).label_position is None
+    assert from_csv(path).schema.label_position is None

@@ -1,7 +1,7 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import RowPreprocess
 from nescio.encoders import MLPSpec
 from nescio.methods import Batch, Ensemble
 from nescio.training import Samples, TrainingSettings, fit
@@ -42,5 +42,5 @@ def test_adversarial_training_in_bfloat16():
     labels = torch.arange(32) % 2
     samples = Samples(torch.randn(32, 4) + 2 * labels[:, None], labels)
     settings = TrainingSettings(epochs=3, batch_size=8, learning_rate=1e-2, precision="bfloat16")
-    history = fit(method, module, Preprocess((4,), (0.0,) * 4, (1.0,) * 4), samples, settings)
+    history = fit(method, module, RowPreprocess((4,), (0.0,) * 4, (1.0,) * 4), samples, settings)
     assert history[2]["loss"] < history[0]["loss"]

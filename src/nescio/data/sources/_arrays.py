@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio.data._labels import counted, is_no_label
-from nescio.data.dataset import Dataset, Table
+from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError
@@ -79,7 +79,7 @@ class ArrayFile(Source):
         classes = self._arrays.get("classes")
         return _labels(self._place.short_name, self._arrays["labels"], classes, len(self._inputs))
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
         """All of them; images must be bytes, in any order of the axes, and features finite."""
         labels = self.labels
         if labels is None:

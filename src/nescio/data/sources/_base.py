@@ -13,9 +13,10 @@ from typing import IO, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray
-from nescio.data._values import Picture, Row, Value
-from nescio.data.dataset import Dataset, Table
+from nescio.data._values import Picture, Row, Text, Value
+from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import Preprocess
 from nescio.errors import DataError
 
@@ -189,14 +190,14 @@ class Source(ABC):
         """
         return None
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
         """All inputs with their labels as tensors in memory, to train on or to evaluate with.
 
         Args:
             preprocess: Of the model that they are for; None where one is to be trained on them.
 
         Returns:
-            A Dataset of images, or a Table of rows.
+            A Dataset of images, a Table of rows, or Texts.
 
         Raises:
             DataError: If there are no labels, or an input can't be read.
@@ -205,13 +206,19 @@ class Source(ABC):
         if labels is None:
             raise DataError(f"{self.name} has no labels; {self.about} have none")
         tensors = []
+        texts = []
         for one in self.read(range(len(self))):
             if one.value is None:
                 raise DataError(f"{one.name}: {one.error}")
+            if isinstance(one.value, Text):
+                texts.append(one.value.content)
+                continue
             try:
                 tensors.append(_as_tensor(one.value, preprocess))
             except DataError as error:
                 raise DataError(f"{one.name}: {error}") from error
+        if texts:
+            return Texts(tuple(texts), labels.indices, labels.classes, self.name)
         return as_data(self.name, torch.stack(tensors), labels)
 
 
@@ -219,7 +226,7 @@ def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
     """As a model needs it, or else as it is."""
     if preprocess is not None:
         return preprocess.prepare(value)
-    if isinstance(value, Picture | Row):
+    if isinstance(value, Picture | Row | Text):
         raise DataError(f"a source of {type(value).__name__}s must say itself how they become numbers")
     return value
 
@@ -228,11 +235,10 @@ def as_data(
     name: str,
     inputs: Tensor | StoredArray,
     labels: Labels,
-    columns: tuple[str, ...] | None = None,
-    label_position: int | None = None,
+    schema: TableSchema | None = None,
 ) -> Dataset | Table:
     """Images uint8 (N, C, H, W) or rows (N, F) with labels."""
     if inputs.ndim == 4:
         return Dataset(inputs, labels.indices, labels.classes, name)
     features = inputs if isinstance(inputs, StoredArray) else inputs.float()
-    return Table(features, labels.indices, labels.classes, name, columns, label_position)
+    return Table(features, labels.indices, labels.classes, name, schema)

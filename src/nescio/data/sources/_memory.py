@@ -11,8 +11,9 @@ from torch import Tensor
 from nescio._files import digest
 from nescio.data._catalog import in_catalog
 from nescio.data._loading import load
+from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray
-from nescio.data.dataset import Dataset, Table
+from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 
@@ -24,8 +25,7 @@ class MemorySource(Source):
         inputs: (N, ...), images or rows, in memory or on the disk.
         name: Inputs are called name:1, name:2 and so on; without a name 1, 2 and so on.
         labels: What they are, where that is known.
-        columns: The names of the columns of rows, where they have names.
-        label_position: Where the labels were among the columns, see Table.
+        schema: How the columns of a table became the numbers of rows, see Table.
 
     Example:
         >>> import torch
@@ -40,21 +40,19 @@ class MemorySource(Source):
         inputs: Tensor | StoredArray,
         name: str = "",
         labels: Labels | None = None,
-        columns: tuple[str, ...] | None = None,
-        label_position: int | None = None,
+        schema: TableSchema | None = None,
     ) -> None:
         self.inputs = inputs
         self.name = name
         self._labels = labels
-        self._columns = columns
-        self._label_position = label_position
+        self._schema = schema
 
     @classmethod
     def of(cls, data: Dataset | Table) -> MemorySource:
         """A Dataset or a Table as a source."""
         labels = Labels(data.labels, data.classes)
         if isinstance(data, Table):
-            return cls(data.inputs, data.name, labels, data.columns, data.label_position)
+            return cls(data.inputs, data.name, labels, data.schema)
         return cls(data.inputs, data.name, labels)
 
     def __len__(self) -> int:
@@ -74,11 +72,11 @@ class MemorySource(Source):
         """As they were given."""
         return self._labels
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
         """The tensors themselves: nothing is copied."""
         if self._labels is None:
             return super().labelled(preprocess)  # which says that there are none
-        return as_data(self.name, self.inputs, self._labels, self._columns, self._label_position)
+        return as_data(self.name, self.inputs, self._labels, self._schema)
 
 
 class CatalogSource(MemorySource):

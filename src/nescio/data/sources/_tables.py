@@ -9,10 +9,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 
+from nescio.data._columns import as_number
 from nescio.data._labels import counted, is_no_label
+from nescio.data._schema import TableSchema, label_column
 from nescio.data._values import Row
 from nescio.data.dataset import Dataset, Table
-from nescio.data.preprocess import Preprocess, as_number, label_column
+from nescio.data.preprocess import Preprocess, RowPreprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError, InputError
 
@@ -110,8 +112,9 @@ class TableFile(Source):
         assert labels is not None
         column = self._label_column()
         names = None if self._header is None else _without(self._header, column)
-        position = None
+        schema = None
         if preprocess is None:
+            position = None
             # Last without being asked for is a guess: the header of another file may know better.
             if self._label is not None or column < len(self._lines[0].cells) - 1:
                 position = column
@@ -122,12 +125,13 @@ class TableFile(Source):
             columns = names
             if names is not None and len(set(names)) < len(names):
                 columns = None
-            preprocess = Preprocess((width,), (0.0,) * width, (1.0,) * width, columns)
+            schema = TableSchema.of_numbers(columns, width, position)
+            preprocess = RowPreprocess((width,), (0.0,) * width, (1.0,) * width, schema)
         rows = []
         for line in self._lines:
             row = Row(_without(line.cells, column), names, self._place_of(line))
             rows.append(preprocess.prepare(row))
-        return as_data(self.name, torch.stack(rows), labels, preprocess.columns, position)
+        return as_data(self.name, torch.stack(rows), labels, schema)
 
     def _place_of(self, line: _Line) -> str:
         return f"{self._place.short_name}, line {line.number}"
