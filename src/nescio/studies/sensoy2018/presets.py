@@ -373,7 +373,7 @@ PAPER = (
         ),
         entries=(
             Entry(
-                "l2", seeds=3, overrides=Overrides(training={"epochs": 12}), former=_former_cifar5(epochs=10)
+                "l2", seeds=3, overrides=Overrides(training={"epochs": 12}), former=Overrides(seeds=1)
             ),
             Entry(
                 "dropout",
@@ -406,7 +406,6 @@ PAPER = (
                 overrides=Overrides(
                     method={"initial_sigma": 1e-4}, training={"epochs": 10}, evaluation=_FEW_SAMPLES
                 ),
-                former=_former_cifar5(epochs=6, initial_sigma=0.01, auxiliary_hidden=50),
             ),
             Entry("edl", seeds=3, former=_former_cifar5(epochs=12)),
             Entry("edl-printed", seeds=3, former=AWAITED),
