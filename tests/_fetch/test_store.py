@@ -167,7 +167,7 @@ def test_an_interruption_is_no_failure_of_a_source(empty_cache):
 
 def test_where_a_data_set_is(empty_cache, tmp_path, monkeypatch):
     assert state(entry(Fixed())) == "to fetch"
-    assert state(entry(Fixed(needs_network=False))) == "comes with the install"
+    assert state(entry(Fixed(needs_network=False))) == "comes installed"
     given = tmp_path / "given"
     given.mkdir()
     monkeypatch.setenv("NESCIO_DATA", str(given))

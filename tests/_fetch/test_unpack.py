@@ -306,3 +306,12 @@ def test_what_is_no_png_is_passed_over_and_starts_no_program(tmp_path, monkeypat
     unpack.notmnist_pictures(tar(tmp_path / "n.tar.gz", members), tmp_path, sized("labels"))
     assert read_idx(tmp_path / "labels", 1).tolist() == [0]
     assert started == []
+
+
+def test_a_file_that_is_not_packed(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "a").write_bytes(b"as it is")
+    unpack.plain_file(tmp_path / "a", tmp_path / "out", sized("a", "b"))
+    assert (tmp_path / "out" / "a").read_bytes() == b"as it is"
+    unpack.plain_file(tmp_path / "a", tmp_path, sized("b"))
+    assert not (tmp_path / "b").exists()

@@ -71,8 +71,8 @@ def test_the_method_says_what_it_needs_of_the_network():
     [
         ("mlp", IMAGES, "the encoder mlp takes rows, got images of shape .* for these there are: lenet"),
         ("lenet", ROWS, "the encoder lenet takes images, got rows of shape .* for these there are: mlp"),
-        ("vgg", IMAGES, "--network must be one of lenet, mlp, JSON or a JSON file, got 'vgg'"),
-        ('{"kind": "vgg"}', IMAGES, "encoder must be one of lenet, mlp, got 'vgg'"),
+        ("vgg", IMAGES, "--network must be one of lenet, mlp.*, JSON or a JSON file, got 'vgg'"),
+        ('{"kind": "vgg"}', IMAGES, "encoder must be one of lenet, mlp.*, got 'vgg'"),
         ('{"kind": ["lenet"]}', IMAGES, "encoder must be one of lenet, mlp"),
         ('{"depth": 3}', IMAGES, "the encoder lenet has no setting 'depth'; it has in_channels"),
         ('{"filters": [8]}', IMAGES, "filters must be two whole numbers"),

@@ -1,12 +1,15 @@
 """Data sets from the command line."""
 
 import errno
+import hashlib
 import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from nescio._fetch.files import File
+from nescio._fetch.weights import WEIGHTS, Weights
 from nescio.cli import app
 from nescio.data._catalog import ENTRIES, GENERATED
 
@@ -35,11 +38,12 @@ def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypat
     code, out, _ = run("data", "list")
     assert code == 0
     listed = rows(out)
-    assert listed["digits"].startswith("comes with the install 4 MB")
+    assert listed["digits"].split()[:4] == ["comes", "installed", "4", "MB"]
     assert listed["mnist"].startswith("to fetch")
     assert listed["notmnist"].startswith("in NESCIO_DATA")
     assert listed["cifar5"].startswith("needs cifar10")
     assert listed["letters"].startswith("generated on use")
+    assert listed["minilm"].startswith("to fetch")
     assert run("data", "fetch", "digits")[0] == 0
     assert rows(run("data", "list")[1])["digits"].startswith("here")
 
@@ -47,13 +51,24 @@ def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypat
 def test_data_list_fits_80_columns(run, empty_cache, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = run("data", "list")[1].splitlines()[:-1]
-    assert len(table) == 1 + len(ENTRIES) + len(GENERATED)
+    assert len(table) == 1 + len(ENTRIES) + len(GENERATED) + len(WEIGHTS)
     assert max(map(len, table)) <= 80
 
 
 def test_data_fetch_counts_what_it_brought(run, session_cache):
     code, out, _ = run("data", "fetch", "digits")
     assert (code, out) == (0, f"digits: 5,000 images, verified, in {session_cache / 'digits'}\n")
+
+
+def test_data_fetch_brings_weights_too(run, empty_cache, tmp_path, monkeypatch):
+    content = b"weights"
+    file = File("made.pth", hashlib.sha256(content).hexdigest(), len(content))
+    made = Weights("made", "made here", "MIT", (file,), ())
+    monkeypatch.setattr("nescio._fetch.weights.WEIGHTS", {"made": made})
+    (tmp_path / "made.pth").write_bytes(content)
+    code, out, _ = run("data", "fetch", "made", "--data-dir", str(tmp_path))
+    assert (code, out) == (0, f"made: weights, verified, in {empty_cache / 'made'}\n")
+    assert (empty_cache / "made" / "made.pth").read_bytes() == content
 
 
 def test_data_fetch_verifies_what_is_here(run, empty_cache):

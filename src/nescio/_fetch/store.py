@@ -60,7 +60,7 @@ def state(entry: FileSet, data_dir: str | Path | None = None) -> str:
     if given is not None and _folder(entry, given).holds(entry.sizes):
         return "in the folder given" if data_dir else "in NESCIO_DATA"
     local = any(not origin.needs_network for origin in entry.origins)
-    return "comes with the install" if local else "to fetch"
+    return "comes installed" if local else "to fetch"
 
 
 def fetch(
@@ -91,14 +91,15 @@ def _has_size(path: Path, size: int) -> bool:
         return False
 
 
-def _has_content(path: Path, file: File) -> bool:
+def has_content(path: Path, file: File) -> bool:
+    """Whether the file at the path has the right bytes; its hash is computed."""
     return _has_size(path, file.size) and pooch.file_hash(str(path), alg="sha256") == file.sha256
 
 
 def _forget_damaged(entry: FileSet, home: Path) -> None:
     for file in entry.files:
         path = home / file.name
-        if path.is_file() and not _has_content(path, file):
+        if path.is_file() and not has_content(path, file):
             warnings.warn(f"{path} is damaged; it is fetched anew", NescioWarning, stacklevel=3)
             with _explaining(entry, home):
                 path.unlink(missing_ok=True)
@@ -189,7 +190,7 @@ def _fetch_from(origin: Origin, entry: FileSet, home: Path, report: Report) -> N
 def _verify_file(path: Path, file: File) -> None:
     if not path.is_file():
         raise DataError(f"it has no {file.name}")
-    if not _has_content(path, file):
+    if not has_content(path, file):
         raise DataError(f"{file.name} has another content than it should (SHA-256 differs)")
 
 

@@ -74,6 +74,14 @@ class Capped:
 
 
 @_reporting_damage
+def plain_file(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
+    """A file that is not packed at all."""
+    if archive.name in wanted:
+        with archive.open("rb") as source:
+            _write(source, folder / archive.name, wanted[archive.name])
+
+
+@_reporting_damage
 def gzip_file(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
     """One file packed with gzip, named by the archive less its .gz."""
     name = _canonical(archive.name)

@@ -30,6 +30,7 @@ def list_() -> None:
     from rich.table import Table
 
     from nescio._fetch.store import cache_dir, is_cached, state
+    from nescio._fetch.weights import WEIGHTS
     from nescio.data._catalog import ENTRIES, GENERATED
 
     table = Table(box=None, padding=(0, 1, 0, 0))
@@ -41,6 +42,9 @@ def list_() -> None:
         lacks = generated.needs and not is_cached(ENTRIES[generated.needs])
         how = f"needs {generated.needs}" if lacks else "generated on use"
         table.add_row(generated.name, how, "-", generated.about, generated.licence)
+    for weights in WEIGHTS.values():
+        size = f"{weights.size / 1e6:.0f} MB"
+        table.add_row(weights.name, state(weights), size, weights.about, weights.licence)
     console = Console()
     console.print(table)
     console.print(f"Files are kept in {cache_dir()}", soft_wrap=True, highlight=False)
@@ -48,18 +52,28 @@ def list_() -> None:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Names of data sets.")], data_dir: DataDir = None
+    names: Annotated[list[str], typer.Argument(help="Names of data sets, or of encoders with weights.")],
+    data_dir: DataDir = None,
 ) -> None:
-    """Bring data sets here and verify them; verify again those that are here."""
+    """Bring data sets and weights here and verify them; verify again those that are here."""
     from nescio._fetch.store import fetch as fetch_files
+    from nescio._fetch.weights import WEIGHTS
     from nescio.data._catalog import ENTRIES
 
-    unknown = [name for name in names if name not in ENTRIES]
+    known = [*ENTRIES, *WEIGHTS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise InputError(f"can't fetch {', '.join(unknown)}; to fetch: {', '.join(ENTRIES)}")
+        raise InputError(f"can't fetch {', '.join(unknown)}; to fetch: {', '.join(known)}")
     for name in names:
-        folder = fetch_files(ENTRIES[name], data_dir, recheck=True)
-        typer.echo(f"{name}: {ENTRIES[name].count:,} images, verified, in {folder}")
+        if name in WEIGHTS:
+            # Imported here: it waits for torch.
+            from nescio.encoders._weights import fetch_again
+
+            folder = fetch_again(WEIGHTS[name], data_dir)
+            typer.echo(f"{name}: weights, verified, in {folder}")
+        else:
+            folder = fetch_files(ENTRIES[name], data_dir, recheck=True)
+            typer.echo(f"{name}: {ENTRIES[name].count:,} images, verified, in {folder}")
 
 
 @app.command()

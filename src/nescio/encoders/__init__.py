@@ -4,6 +4,7 @@ from nescio._kinds import InputKind
 from nescio.encoders.base import (
     Ability,
     EncoderSpec,
+    EncoderWithHead,
     Layers,
     Normalization,
     SequentialEncoder,
@@ -11,6 +12,7 @@ from nescio.encoders.base import (
     input_kind,
     require_features,
 )
+from nescio.encoders.efficientnet import EfficientNetLite0Spec
 from nescio.encoders.lenet import LeNetSpec
 from nescio.encoders.mlp import MLPSpec
 from nescio.encoders.registry import (
@@ -21,8 +23,9 @@ from nescio.encoders.registry import (
     spec_from_dict,
     spec_to_dict,
 )
+from nescio.encoders.resnet import ResNet18Spec, ResNet50Spec
 
-OURS: tuple[type[EncoderSpec], ...] = (LeNetSpec, MLPSpec)
+OURS: tuple[type[EncoderSpec], ...] = (LeNetSpec, MLPSpec, ResNet18Spec, ResNet50Spec, EfficientNetLite0Spec)
 
 for _spec in OURS:
     register_encoder(_spec)
@@ -30,12 +33,16 @@ for _spec in OURS:
 __all__ = [
     "ENCODERS",
     "Ability",
+    "EfficientNetLite0Spec",
     "EncoderSpec",
+    "EncoderWithHead",
     "InputKind",
     "Layers",
     "LeNetSpec",
     "MLPSpec",
     "Normalization",
+    "ResNet18Spec",
+    "ResNet50Spec",
     "SequentialEncoder",
     "encoders_for",
     "features_of",

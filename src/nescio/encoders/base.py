@@ -291,6 +291,47 @@ class SequentialEncoder(nn.Sequential):
         return self[-1]
 
 
+class EncoderWithHead(nn.Module):
+    """A network of an encoder, which gives features, and a head on top, with dropout between them.
+
+    Args:
+        encoder: From inputs (N, ...) to features (N, F).
+        head: From features (N, F) to logits (N, K).
+        dropout: The share of features that are switched off in training.
+
+    Example:
+        >>> import torch
+        >>> network = EncoderWithHead(nn.Flatten(), nn.Linear(12, 3))
+        >>> network.features(torch.zeros(2, 3, 2, 2)).shape
+        torch.Size([2, 12])
+        >>> network(torch.zeros(2, 3, 2, 2)).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.dropout = nn.Dropout(dropout)
+        self.head = head
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """What the head sees, before dropout.
+
+        Args:
+            inputs: (N, ...).
+
+        Returns:
+            Features (N, F).
+        """
+        features: Tensor = self.encoder(inputs)
+        return features
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(N, ...) to logits (N, K)."""
+        logits: Tensor = self.head(self.dropout(self.features(inputs)))
+        return logits
+
+
 def features_of(module: nn.Module, inputs: Tensor) -> Tensor:
     """The features that a network computes.
 
