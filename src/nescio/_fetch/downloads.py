@@ -70,10 +70,13 @@ class Folder:
 
     def holds(self, wanted: Mapping[str, int]) -> bool:
         """Whether all files, or all archives, are there by their names."""
-        return any(
-            bool(names) and all(any((place / name).is_file() for place in self._places) for name in names)
-            for names in (wanted, self.archives)
-        )
+        return self._has_all(wanted) or self._has_all(self.archives)
+
+    def _has_all(self, names: Mapping[str, object]) -> bool:
+        for name in names:
+            if not any((place / name).is_file() for place in self._places):
+                return False
+        return len(names) > 0
 
     def deliver(self, wanted: Mapping[str, int], folder: Path, report: Report) -> None:
         """Copy the files, or unpack the archives, that are there under their canonical names."""
@@ -232,9 +235,14 @@ def _end(client: subprocess.Popen[str]) -> None:
 
 
 def _reason(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reasons = [line for line in lines if REASON.match(line)]
-    return first_line("".join((reasons or lines)[:1]))
+    """The first line that says why, else the first that says anything."""
+    first = ""
+    for line in text.splitlines():
+        line = line.strip()
+        if REASON.match(line):
+            return first_line(line)
+        first = first or line
+    return first_line(first)
 
 
 def first_line(text: str) -> str:

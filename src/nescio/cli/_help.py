@@ -17,12 +17,16 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; only here are methods, encoders and measures looked up, which waits for torch."""
-        params: list[Any] = list(self.get_params(ctx))
-        arguments = [param for param in params if param.param_type_name == "argument"]
-        options = [param for param in params if param.param_type_name == "option"]
-        rows = [(_argument_name(argument), argument.help or "") for argument in arguments]
         usage = ["[OPTIONS]"]
-        usage.extend(name for name, _ in rows)
+        rows: list[tuple[str, str]] = []
+        options: list[Any] = []
+        for param in self.get_params(ctx):
+            if param.param_type_name == "option":
+                options.append(param)
+                continue
+            name = _argument_name(param)
+            usage.append(name)
+            rows.append((name, getattr(param, "help", None) or ""))
         formatter.write_usage(ctx.command_path, " ".join(usage))
         _write_paragraphs(formatter, self.help or "")
         _write_section(formatter, "Arguments", rows)

@@ -124,11 +124,12 @@ def _print_result(path: Path, model: TrainedModel, test: Dataset | Table) -> Non
 
 def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
     """Which epoch's weights were kept, and how good they are: a line, or one for each member."""
-    members = sorted({row.get("member", 1) for row in history})
-    for member in members:
-        rows = [row for row in history if row.get("member", 1) == member]
+    rows_of: dict[float, list[dict[str, float]]] = {}
+    for row in history:
+        rows_of.setdefault(row.get("member", 1), []).append(row)
+    for member, rows in sorted(rows_of.items()):
         best = min(rows, key=lambda row: row["held_out_loss"])
-        whose = f"member {member}: " if len(members) > 1 else ""
+        whose = f"member {member}: " if len(rows_of) > 1 else ""
         yield (
             f"{whose}kept epoch {best['epoch']} of {len(rows)}, the best on the tenth of the training data "
             f"that was watched: loss {best['held_out_loss']:.4f}, accuracy {best['held_out_accuracy']:.4f}"
@@ -313,11 +314,16 @@ def _print_measures(results: dict[str, dict[str, Any]]) -> None:
         tables["ood measure"] = [result["ood"] for result in results.values()]
     columns = ["value"] if len(results) == 1 else list(results)
     for title, measured in tables.items():
-        names: dict[str, None] = {}  # of all models: an evidential one has measures that softmax has not
+        # Of all models: an evidential one has measures that softmax has not.
+        rows: dict[str, list[str]] = {}
         for each in measured:
-            names.update(dict.fromkeys(name for name in each if isinstance(each[name], float)))
-        rows = [[name, *(_rounded(each.get(name)) for each in measured)] for name in names]
-        print_table([title, *columns], rows)
+            for name, value in each.items():
+                if isinstance(value, float):
+                    rows[name] = [name]
+        for name, row in rows.items():
+            for each in measured:
+                row.append(_rounded(each.get(name)))
+        print_table([title, *columns], list(rows.values()))
 
 
 def _rounded(value: float | None) -> str:

@@ -66,24 +66,30 @@ IDX_NAMES = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
-IDX_ARCHIVES = {f"{name}.gz": unpack.gzip_file for part in IDX_NAMES.values() for name in part}
+IDX_ARCHIVES: dict[str, unpack.Unpack] = {}
+for _images, _labels in IDX_NAMES.values():
+    IDX_ARCHIVES[f"{_images}.gz"] = unpack.gzip_file
+    IDX_ARCHIVES[f"{_labels}.gz"] = unpack.gzip_file
 
 
 def _idx_splits(counts: dict[str, int], hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
     remaining = iter(hashes)
-    return {
-        split: (
-            File(IDX_NAMES[split][0], next(remaining), 16 + count * 28 * 28),
-            File(IDX_NAMES[split][1], next(remaining), 8 + count),
+    splits = {}
+    for split, count in counts.items():
+        images, labels = IDX_NAMES[split]
+        splits[split] = (
+            File(images, next(remaining), 16 + count * 28 * 28),
+            File(labels, next(remaining), 8 + count),
         )
-        for split, count in counts.items()
-    }
+    return splits
 
 
 def _cifar_splits(hashes: list[str]) -> Mapping[str, tuple[File, ...]]:
-    names = [f"{batch}.bin" for batches in unpack.CIFAR_BATCHES.values() for batch in batches]
-    files = [File(name, sha256, 30_730_000) for name, sha256 in zip(names, hashes, strict=True)]
-    return {"train": tuple(files[:5]), "test": tuple(files[5:])}
+    remaining = iter(hashes)
+    splits = {}
+    for split, batches in unpack.CIFAR_BATCHES.items():
+        splits[split] = tuple(File(f"{batch}.bin", next(remaining), 30_730_000) for batch in batches)
+    return splits
 
 
 def _idx_web(folder: str) -> Web:

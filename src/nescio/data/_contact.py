@@ -58,7 +58,10 @@ def _printable(name: str, font: Font) -> str:
     """The name as the small font that comes with Pillow can write it."""
     if len(name) == 1 and not name.isascii():
         return f"U+{ord(name):04X}"
-    return "".join(letter if _has(font, letter) else "?" for letter in name)
+    text = ""
+    for letter in name:
+        text += letter if _has(font, letter) else "?"
+    return text
 
 
 def _has(font: Font, letter: str) -> bool:

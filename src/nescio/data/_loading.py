@@ -92,7 +92,9 @@ def _five(name: str, known: Sequence[int] | None) -> list[int]:
     chosen = list(PAPER_KNOWN if known is None else known)
     if len(set(chosen)) != 5 or not set(chosen) <= set(range(10)):
         raise InputError(f"known must be five different labels 0..9, got {chosen}")
-    return chosen if name == "cifar5" else [label for label in range(10) if label not in chosen]
+    if name == "cifar5":
+        return chosen
+    return sorted(set(range(10)) - set(chosen))
 
 
 def _drawing_seed(split: str, seed: int | None) -> int:

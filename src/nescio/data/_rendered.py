@@ -2,7 +2,7 @@
 
 A character is rendered once per font and kept as a field of signed distances to its outline.
 Sampling that field under a random pose gives sharp edges at any size, and a shift of its zero
-level makes the strokes bolder or thinner, so whole batches are drawn without the font engine.
+level makes the strokes bolder or thinner, so whole batches are rendered without the font engine.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ Bools = npt.NDArray[np.bool_]
 _FRAME = 28  # side of a finished image
 _SIDE, _CORE = 64, 48  # side of a distance field, and of the character inside it
 _UNIT = 2 / (_SIDE - 1)  # one field pixel, where the field spans -1..1
-_REACH = 7  # distances are told apart up to this many field pixels
-_BATCH = 1000  # images drawn at once: bounds the memory
+_REACH = 7  # distances are exact up to this many field pixels
+_BATCH = 1000  # images rendered at once: bounds the memory
 _ALIKE = 0.8  # overlap beyond which two characters count as one shape
 
-_DEJAVU = "Sans Sans-Bold Serif Serif-Bold SansMono"
-_SLANTED = "SansMono-Bold Sans-Oblique Sans-BoldOblique SansMono-Oblique Serif-Italic"
-_OTHERS = "STIXGeneralBol STIXGeneralItalic cmb10 cmmi10 cmr10 cmss10 cmsy10 cmti10 cmtt10"
-_GLYPH_FONTS = tuple(f"DejaVu{name}" for name in _DEJAVU.split())
-_PLAIN_FONTS = (*_GLYPH_FONTS, *(f"DejaVu{name}" for name in _SLANTED.split()), *_OTHERS.split())
+_GLYPH_FONTS = ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSansMono")
+_PLAIN_FONTS = (
+    *_GLYPH_FONTS,
+    *("DejaVuSansMono-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique", "DejaVuSansMono-Oblique"),
+    *("DejaVuSerif-Italic", "STIXGeneralBol", "STIXGeneralItalic"),
+    *("cmb10", "cmmi10", "cmr10", "cmss10", "cmsy10", "cmti10", "cmtt10"),
+)
 # Where A is in one font: upright, script, bold script, Fraktur, double-struck, sans, mono, circled.
 _STARTS = (0x41, 0x1D49C, 0x1D4D0, 0x1D56C, 0x1D538, 0x1D5A0, 0x1D670, 0x24B6)
 # Letters that Unicode had before it got these alphabets are not in their row.
@@ -194,7 +196,10 @@ def _grid(edges: Floats, poses: _Poses) -> Floats:
     half = (high - low) / 2 + (poses.bold + poses.outline) * np.float32(_UNIT)
     if not poses.stretch:
         half = np.broadcast_to(half.max(0), half.shape)
-    x, y = (axis * h + m for axis, h, m in zip(_axes(poses), half, (low + high) / 2, strict=True))
+    middle = (low + high) / 2
+    across, down = _axes(poses)
+    x = across * half[0] + middle[0]
+    y = down * half[1] + middle[1]
     return np.stack([d * x - b * y, a * y - c * x], axis=-1)
 
 
@@ -210,23 +215,33 @@ def _axes(poses: _Poses) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1)
 def _letter_fields() -> _Fields:
-    codes = [(font, start + letter) for font, start in _FACES for letter in range(10)]
-    return _fields([_packed(font, chr(_ELSEWHERE.get(code, code)), True) for font, code in codes])
+    shapes = []
+    for font, start in _FACES:
+        for code in range(start, start + 10):
+            char = chr(_ELSEWHERE.get(code, code))
+            shapes.append(_packed(font, char, True))
+    return _fields(shapes)
 
 
 @lru_cache(maxsize=2)
 def _glyph_fields(num_classes: int) -> tuple[_Fields, Ints]:
     """Fields of the first characters in all their fonts, and where each character starts."""
-    shapes = [_in_fonts(char) for char in _characters()[:num_classes]]
-    start = np.cumsum([0, *map(len, shapes)], dtype=np.int64)
-    return _fields([shape for fonts in shapes for shape in fonts]), start
+    shapes: list[bytes] = []
+    starts = [0]
+    for char in _characters()[:num_classes]:
+        shapes += _in_fonts(char)
+        starts.append(len(shapes))
+    return _fields(shapes), np.array(starts, dtype=np.int64)
 
 
 def _fields(shapes: Sequence[bytes]) -> _Fields:
     inside = _unpacked(shapes)
     # A few at a time stay in the processor's cache. Half a pixel moves the zero to the outline.
-    parts = [inside[i : i + 16] for i in range(0, len(inside), 16)]
-    distance = np.concatenate([_distance(~part) - _distance(part) for part in parts])
+    distances = []
+    for first in range(0, len(inside), 16):
+        part = inside[first : first + 16]
+        distances.append(_distance(~part) - _distance(part))
+    distance = np.concatenate(distances)
     distance += np.where(inside, np.float32(-0.5), np.float32(0.5))
     return _Fields(torch.from_numpy(distance)[:, None], _edges(inside))
 
@@ -272,11 +287,15 @@ def _characters() -> tuple[str, ...]:
 
 
 def _candidates() -> list[str]:
-    codes = (code for first, last in _RANGES for code in range(first, last + 1))
-    chars = [chr(code) for code in codes if code in _codes(_GLYPH_FONTS[0])]
     # The other kinds, marks, modifiers, spaces and controls, have no shape of their own.
     kinds = ("Lu", "Ll", "Lo", "N", "P", "Sm", "Sc", "So")
-    return [char for char in chars if unicodedata.category(char).startswith(kinds)]
+    in_font = _codes(_GLYPH_FONTS[0])
+    chars = []
+    for first, last in _RANGES:
+        for code in range(first, last + 1):
+            if code in in_font and unicodedata.category(chr(code)).startswith(kinds):
+                chars.append(chr(code))
+    return chars
 
 
 def _coarse(shapes: Sequence[bytes]) -> Floats:
@@ -289,7 +308,11 @@ def _coarse(shapes: Sequence[bytes]) -> Floats:
 
 def _in_fonts(char: str) -> list[bytes]:
     """The shape of a character in every font for glyphs that has it."""
-    return [_packed(font, char, False) for font in _GLYPH_FONTS if ord(char) in _codes(font)]
+    shapes = []
+    for font in _GLYPH_FONTS:
+        if ord(char) in _codes(font):
+            shapes.append(_packed(font, char, False))
+    return shapes
 
 
 def _unpacked(shapes: Sequence[bytes]) -> Bools:
@@ -305,8 +328,13 @@ def _packed(font: str, char: str, stretch: bool) -> bytes:
     canvas, field = Image.new("L", (192, 192)), Image.new("L", (_SIDE, _SIDE))
     ImageDraw.Draw(canvas).text((96, 96), char, fill=255, font=_font(font), anchor="mm")
     if box := canvas.getbbox():
-        sides = (box[2] - box[0], box[3] - box[1])
-        wide, tall = (max(1, round(_CORE * s / (s if stretch else max(sides)))) for s in sides)
+        width = box[2] - box[0]
+        height = box[3] - box[1]
+        wide = tall = _CORE
+        if not stretch:
+            longer = max(width, height)
+            wide = max(1, round(_CORE * width / longer))
+            tall = max(1, round(_CORE * height / longer))
         scaled = canvas.resize((wide, tall), Image.Resampling.BILINEAR, box)
         field.paste(scaled, ((_SIDE - wide) // 2, (_SIDE - tall) // 2))
     return field.convert("1", dither=Image.Dither.NONE).tobytes()

@@ -62,10 +62,11 @@ class ArrayFile(Source):
 
     def read(self, indices: Sequence[int]) -> list[Input]:
         """The inputs at these positions, named file:1, file:2 and so on."""
-        return [
-            Input(f"{printable(self._place.name)}:{index + 1}", _tensor(self._inputs[index]))
-            for index in indices
-        ]
+        name = printable(self._place.name)
+        found = []
+        for index in indices:
+            found.append(Input(f"{name}:{index + 1}", _tensor(self._inputs[index])))
+        return found
 
     def fingerprint(self) -> str:
         """The digest of the file."""
@@ -152,10 +153,12 @@ def _labels(name: str, labels: np.ndarray, classes: np.ndarray | None, count: in
         raise DataError(f"{name}: labels must be one-dimensional numbers or names, got {_form(labels)}")
     if len(labels) != count:
         raise DataError(f"{name}: {count} samples but {len(labels)} labels")
-    values = [_text(name, value) for value in labels.tolist()]
-    for position, value in enumerate(values):
+    values = []
+    for position, label in enumerate(labels.tolist()):
+        value = _text(name, label)
         if is_no_label(str(value)):
             raise DataError(f"{name}, labels[{position}]: a label expected, got {str(value)!r}")
+        values.append(value)
     if classes is None:
         return Labels(*counted(name, values))
     if classes.ndim != 1 or classes.dtype.kind not in "SU" or len(classes) < 2:

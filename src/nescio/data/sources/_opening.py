@@ -102,10 +102,13 @@ def open_source(
     options = {"label": label, "size": size, "strict": strict or None, "split": split, "data_dir": data_dir}
     found = Place(str(place), content)
     kind = _kind_of(found)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
+    given = {}
+    for name, value in options.items():
+        if value is None:
+            continue
         if name not in kind.options:
             raise InputError(f"{name} goes with {GOES_WITH[name]}, not with {found.short_name}")
+        given[name] = value
     return kind.open(found, **given)
 
 
@@ -140,7 +143,8 @@ class SeveralSources(Source):
         self.name = ", ".join(source.name for source in sources)
         self._members: list[tuple[Source, int]] = []
         for source in sources:
-            self._members += [(source, index) for index in range(len(source))]
+            for index in range(len(source)):
+                self._members.append((source, index))
         self._sources = sources
 
     def __len__(self) -> int:
@@ -156,8 +160,10 @@ class SeveralSources(Source):
 
     def fingerprint(self) -> str:
         """Of all of them."""
-        lines = "\n".join(f"{len(source)} {source.fingerprint()}" for source in self._sources)
-        return hashlib.sha256(lines.encode()).hexdigest()
+        lines = []
+        for source in self._sources:
+            lines.append(f"{len(source)} {source.fingerprint()}")
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 class UnreadableSource(Source):
@@ -174,7 +180,7 @@ class UnreadableSource(Source):
 
     def read(self, indices: Sequence[int]) -> list[Input]:
         """The error, at every position that is asked for."""
-        return [Input(self.name, None, self._error) for _ in indices]
+        return [Input(self.name, None, self._error)] * len(indices)
 
     def fingerprint(self) -> str:
         """The error."""

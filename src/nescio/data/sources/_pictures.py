@@ -50,7 +50,8 @@ class PictureFile(Source):
     def read(self, indices: Sequence[int]) -> list[Input]:
         """The picture, at every position that is asked for."""
         content = self._place.path if self._place.content is None else self._place.content
-        return [Input(self.name, Picture(content, self._place.short_name)) for _ in indices]
+        picture = Input(self.name, Picture(content, self._place.short_name))
+        return [picture] * len(indices)
 
     def fingerprint(self) -> str:
         """The digest of the file."""
@@ -120,9 +121,13 @@ class PictureFolder(Source):
     def labels(self) -> Labels | None:
         """By the sub-folder that each picture is in; None where one is in none, or there are not two."""
         classes = _class_folders(self._folder)
-        if len(classes) < 2 or any(len(file.parts) < 2 for file in self._pictures):
+        if len(classes) < 2:
             return None
-        positions = [classes.index(file.parts[0]) for file in self._pictures]
+        positions = []
+        for file in self._pictures:
+            if len(file.parts) < 2:
+                return None
+            positions.append(classes.index(file.parts[0]))
         return Labels(torch.tensor(positions, dtype=torch.int64), tuple(classes))
 
     def labelled(self, preprocess: Preprocess | None = None) -> Dataset:
@@ -131,7 +136,7 @@ class PictureFolder(Source):
         if len(classes) < 2:
             found = f"only {classes[0]}" if classes else "none"
             raise DataError(f"{self._folder} needs two or more class folders, got {found}")
-        files = [file for file in self._files if file.parts[0] in classes and len(file.parts) > 1]
+        files = self._files_below(classes)
         unreadable: dict[Path, str] = {}
         pictures = self._named_as_pictures(files, unreadable)
         if preprocess is None:
@@ -150,6 +155,13 @@ class PictureFolder(Source):
             if label not in present:
                 raise DataError(f"class folder {name} in {self._folder} holds no readable picture")
         return Dataset(images, torch.tensor(labels), tuple(classes), self.name)
+
+    def _files_below(self, classes: Sequence[str]) -> list[Path]:
+        files = []
+        for file in self._files:
+            if len(file.parts) > 1 and file.parts[0] in classes:
+                files.append(file)
+        return files
 
     def _named_as_pictures(self, files: Iterable[Path], unreadable: dict[Path, str]) -> list[Path]:
         named = []
@@ -190,7 +202,9 @@ class PictureFolder(Source):
     def _tell_of(self, unreadable: Mapping[Path, str], count: int) -> None:
         if not unreadable:
             return
-        listed = [f"{file.parent.name}/{file.name} ({unreadable[file]})" for file in sorted(unreadable)]
+        listed = []
+        for file, reason in sorted(unreadable.items()):
+            listed.append(f"{file.parent.name}/{file.name} ({reason})")
         more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
         message = f"{len(listed)} of {count} files can't be read as pictures: {', '.join(listed[:5])}{more}"
         if self._strict:
@@ -210,7 +224,11 @@ def _files_in(folder: Path) -> list[Path]:
 
 
 def _class_folders(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+    names = []
+    for path in folder.iterdir():
+        if path.is_dir() and not path.name.startswith("."):
+            names.append(path.name)
+    return sorted(names)
 
 
 def _checked_size(size: object) -> tuple[int, int] | None:
