@@ -7,6 +7,7 @@ from tests.studies.small import measurement, one
 
 from nescio.errors import DataError
 from nescio.studies.store import (
+    NUMBERS_DIGEST,
     PROVENANCE,
     Record,
     Store,
@@ -69,7 +70,14 @@ def test_a_record_is_written_once(store, record):
 
 def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
     text = _to_json(record)
-    assert list(json.loads(text)) == ["format", "measurement", "training", "numbers", PROVENANCE]
+    assert list(json.loads(text)) == [
+        "format",
+        "measurement",
+        "training",
+        "numbers",
+        NUMBERS_DIGEST,
+        PROVENANCE,
+    ]
     assert '"curve": [0.5, 0.25]' in text
     assert '"filters": [4, 6]' in text
     assert text.endswith("}\n")
@@ -81,8 +89,8 @@ def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):
         ("", "is damaged"),
         ("[1]", "is damaged"),
         ("{}", "is damaged"),
-        ('{"format": 2, "numbers": {}}', "is damaged"),
-        ('{"format": 7}', "has format 7, this version of nescio reads 2"),
+        ('{"format": 3, "numbers": {}}', "is damaged"),
+        ('{"format": 7}', "has format 7, this version of nescio reads 3"),
     ],
 )
 def test_a_file_that_is_no_record(tmp_path, content, reason):
@@ -101,6 +109,16 @@ def test_a_file_whose_settings_were_edited_is_refused(store, record):
     path.write_text(path.read_text().replace('"images": 200', '"images": 300'))
     with pytest.raises(DataError, match="is not what its name says"):
         store.read(EDL.plan, KNOWN)
+
+
+def test_a_file_whose_numbers_were_edited_is_refused(store, record):
+    path = store.write(record)
+    content = json.loads(path.read_text())
+    name = next(iter(content["numbers"]))
+    content["numbers"][name] = 0.123
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="its numbers do not have the digest that it says; remove it"):
+        _read_record(path)
 
 
 def test_the_name_depends_on_settings_alone(record):

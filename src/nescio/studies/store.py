@@ -1,8 +1,8 @@
 """Store: measurements as small JSON files, each under the digest of all that it depends on.
 
-A file says first what was measured and trained, then the numbers, then where and when they were made, which
-is no part of the digest. It is written once, in one step, and never changed: a measurement with other
-settings lies elsewhere. What is not there has not been measured.
+A file says first what was measured and trained, then the numbers and a digest of them, then where and when
+they were made, which is no part of a digest. It is written once, in one step, and never changed: a
+measurement with other settings lies elsewhere. What is not there has not been measured.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from nescio.errors import DataError
 from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan, as_plain, digest_of
 
-FORMAT = 2
+FORMAT = 3
 PROVENANCE = "made"  # its key in files of this format
+NUMBERS_DIGEST = "numbers_digest"
 VERSIONS_OF = ("nescio", "torch", "numpy", "scikit-learn")
 
 
@@ -99,7 +100,7 @@ def _file_name_of(measurement: Mapping[str, Any], training: Mapping[str, Any]) -
 
 
 def _read_record(path: Path) -> Record:
-    """A record from its file; the file must have the digest that its name says.
+    """A record from its file; its settings must have the digest of its name, its numbers the one beside them.
 
     Raises:
         DataError: If it can't be read, is damaged, was edited, or is of another format.
@@ -109,12 +110,19 @@ def _read_record(path: Path) -> Record:
         found = content.pop("format")
         if found != FORMAT:
             raise DataError(f"{path} has format {found!r}, this version of nescio reads {FORMAT}")
+        numbers_digest = content.pop(NUMBERS_DIGEST)
         record = Record(provenance=content.pop(PROVENANCE, {}), **content)
         expected = record.file_name
+        is_intact = numbers_digest == digest_of(record.numbers)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged ({error}); remove it to have it measured again") from error
     if expected != path.name:
         raise DataError(f"{path} is not what its name says, its settings belong to {expected}; remove it")
+    if not is_intact:
+        raise DataError(
+            f"{path} is damaged or was edited: its numbers do not have the digest that it says; remove it to "
+            "have them measured again"
+        )
     return record
 
 
@@ -125,6 +133,7 @@ def _to_json(record: Record) -> str:
         "measurement": record.measurement,
         "training": record.training,
         "numbers": record.numbers,
+        NUMBERS_DIGEST: digest_of(record.numbers),
         PROVENANCE: record.provenance,
     }
     text = json.dumps(as_plain(content), indent=1, allow_nan=False)
