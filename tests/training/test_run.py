@@ -16,7 +16,7 @@ import nescio as ev
 from nescio.data.preprocess import Preprocess
 from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
-from nescio.methods import EDL, Ensemble
+from nescio.methods import EDL, Batch, Ensemble
 from nescio.training import Run, Samples, TrainingSettings, fit
 
 
@@ -180,3 +180,45 @@ def test_members_that_are_finished_are_not_lengthened(tmp_path):
         trained(method, run=Run(tmp_path, described(epochs=2)), epochs=2)
     _, history = trained(method, run=Run(tmp_path, described(epochs=1)), epochs=1)
     assert len(history) == 2
+
+
+def test_a_lengthened_run_with_patience_compares_by_one_loss(tmp_path):
+    """After 2 of 10 epochs of annealing the divergence hardly weighs: no later loss could be as low."""
+    samples = blobs()
+    held_out = samples.take(torch.arange(50))
+
+    def run_for(epochs):
+        run = Run(tmp_path, described(epochs=epochs, schedule="constant", patience=2))
+        return trained(
+            samples=samples, held_out=held_out, run=run, epochs=epochs, schedule="constant", patience=2
+        )
+
+    _, short = run_for(2)
+    short_losses = [metrics["held_out_loss"] for metrics in short]
+    module, history = run_for(14)
+    assert len(history) > 4
+    assert [metrics["former_held_out_loss"] for metrics in history[:2]] == short_losses
+    compared = [metrics["held_out_loss"] for metrics in history if "held_out_loss" in metrics]
+    inputs = Preprocess.fit(samples.inputs)(held_out.inputs)
+    with torch.no_grad():
+        batch = Batch(inputs, held_out.labels)
+        kept, _ = EDL().objective(module, batch, epoch=14.0, num_train=len(samples))
+    assert float(kept) == pytest.approx(min(compared), rel=1e-4)
+
+
+def test_patience_of_a_lengthened_run_survives_a_stop(tmp_path):
+    """Stopped before the first epoch of the longer training is over, it still compares by one loss."""
+    samples = blobs()
+    held_out = samples.take(torch.arange(50))
+    given = {"schedule": "constant", "patience": 2}
+
+    def run_for(epochs, **more):
+        run = Run(tmp_path, described(epochs=epochs, **given))
+        return trained(samples=samples, held_out=held_out, run=run, epochs=epochs, **given, **more)
+
+    run_for(2)
+    stopped = Run(tmp_path, described(epochs=14, **given))
+    stopped._lengthen({"member": 0})  # as the first lines of a resumption, then nothing more
+    _, history = run_for(14)
+    assert "former_held_out_loss" in history[0]
+    assert len(history) > 4

@@ -128,7 +128,9 @@ def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
     for row in history:
         rows_of.setdefault(row.get("member", 1), []).append(row)
     for member, rows in sorted(rows_of.items()):
-        best = min(rows, key=lambda row: row["held_out_loss"])
+        # Of a run that was lengthened, only some earlier epochs have a loss that compares.
+        compared = [row for row in rows if "held_out_loss" in row]
+        best = min(compared, key=lambda row: row["held_out_loss"])
         whose = f"member {member}: " if len(rows_of) > 1 else ""
         yield (
             f"{whose}kept epoch {best['epoch']} of {len(rows)}, the best on the tenth of the training data "

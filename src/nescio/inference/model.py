@@ -124,7 +124,9 @@ class TrainedModel:
 
         training = {**description, "last": history[-1], "history": history}
         if settings.patience is not None and model.method.trainings == 1:
-            training["best"] = min(history, key=lambda metrics: metrics["held_out_loss"])
+            # Of a run that was lengthened, only some earlier epochs have a loss that compares.
+            compared = [metrics for metrics in history if "held_out_loss" in metrics]
+            training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
         return replace(model, training=training)
 
     @property

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -145,6 +146,9 @@ def fit(
             seeded = replace(settings, seed=_member_seed(settings.seed, number))
             loop = Loop(method, members[number], preprocess, seeded, fabric)
             state.start_member(number, loop.optimizer)
+            if held_out is not None and settings.patience is not None and state.is_lengthened:
+                measure = partial(loop.held_out_loss, held_out, len(train))
+                state.compare_anew(measure, loop.module)
             while not state.is_done(settings):
                 metrics = {"epoch": state.epochs_done + 1, **loop.epoch(train, state.epochs_done)}
                 if len(members) > 1:
@@ -283,6 +287,10 @@ class Loop:
                 loss, logits = self.method.objective(self._wrapped, batch, last_epoch, num_train)
                 totals.add(self.method, loss, logits, batch)
         return totals.means(self.fabric)
+
+    def held_out_loss(self, samples: Samples, num_train: int) -> float:
+        """The loss alone of `evaluate`."""
+        return self.evaluate(samples, num_train)["loss"]
 
     def _step(self, loss: Tensor, epoch: float) -> None:
         for group in self._stepper.param_groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ class _BestWeights:
 
     loss: float = float("inf")
     epoch: int = 0
+    patient_from: int = 0  # the epoch at which a longer training began to compare
     weights: dict[str, Tensor] | None = None
 
     def offer(self, loss: float, epoch: int, module: nn.Module) -> None:
@@ -59,6 +60,7 @@ class TrainingState:
     best: _BestWeights = field(default_factory=_BestWeights)
     optimizer: torch.optim.Optimizer | None = None
     saved_optimizer: Mapping[str, Tensor] = field(default_factory=dict)  # until the optimiser is there
+    is_lengthened: bool = False  # its held-out losses were measured with the end of a shorter training
 
     @property
     def member_history(self) -> list[Metrics]:
@@ -79,13 +81,33 @@ class TrainingState:
         self.optimizer = optimizer
         unpack_optimizer(self.saved_optimizer, optimizer)
 
+    def compare_anew(self, measure: Callable[[], float], module: nn.Module) -> None:
+        """Measure the best weights of a shorter training by the loss of the longer one.
+
+        The loss of held-out samples is that of the training's end, where the divergence weighs what its
+        annealing says: other epochs, other loss. What can't be measured again is kept under another name.
+        """
+        for metrics in self.member_history:
+            if "held_out_loss" in metrics:
+                metrics["former_held_out_loss"] = metrics.pop("held_out_loss")
+        self.is_lengthened = False
+        if self.best.weights is None:
+            return
+        latest = copy.deepcopy(module.state_dict())
+        self.best.restore(module)
+        self.best.loss = measure()
+        module.load_state_dict(latest)
+        self.member_history[self.best.epoch - 1]["held_out_loss"] = self.best.loss
+        self.best.patient_from = self.epochs_done
+
     def is_done(self, settings: TrainingSettings) -> bool:
         """Whether the member has had its epochs, or nothing got better for longer than the patience."""
         if self.epochs_done >= settings.epochs:
             return True
         if settings.patience is None or self.best.weights is None:
             return False
-        return self.epochs_done - self.best.epoch >= settings.patience
+        since = max(self.best.epoch, self.best.patient_from)
+        return self.epochs_done - since >= settings.patience
 
 
 class Run:
@@ -124,6 +146,10 @@ class Run:
     def checkpoint(self) -> Path:
         """Where the state after the last whole epoch is."""
         return self.folder / "checkpoint.safetensors"
+
+    @property
+    def _epochs(self) -> Any:
+        return self._settings.get("settings", {}).get("epochs")
 
     @property
     def _settings_file(self) -> Path:
@@ -176,21 +202,23 @@ class Run:
                 header["member"],
                 best,
                 saved_optimizer=named(tensors, "optimizer"),
+                is_lengthened=header.get("epochs", self._epochs) != self._epochs,
             )
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             raise ModelFileError(f"{self.checkpoint} does not fit this training: {error}") from error
 
-    def _lengthen(self, header: Mapping[str, Any]) -> None:
+    def _lengthen(self, header: dict[str, Any]) -> None:
         """Go on to more epochs than the run was started for, where that is possible."""
         former = self._former_epochs
         if former is None:
             return
+        header.setdefault("epochs", former)  # checkpoints from before do not say it
         if header.get("member", 0) > 0:
             raise TrainingError(
                 f"{self.folder} can't be lengthened from {former} epochs: members of the ensemble are "
                 "finished already; use another folder"
             )
-        epochs = self._settings["settings"]["epochs"]
+        epochs = self._epochs
         if self._settings["settings"].get("schedule") == "cosine":
             warnings.warn(
                 f"{self.folder} is lengthened from {former} to {epochs} epochs: the epochs so far had the "
@@ -211,8 +239,17 @@ class Run:
             tensors[f"optimizer.{name}"] = value
         for name, value in (state.best.weights or {}).items():
             tensors[f"best.{name}"] = value
-        best = {"loss": min(state.best.loss, _LARGEST_LOSS), "epoch": state.best.epoch}
-        header = {"history": state.history, "member": state.member, "best": best}
+        best = {
+            "loss": min(state.best.loss, _LARGEST_LOSS),
+            "epoch": state.best.epoch,
+            "patient_from": state.best.patient_from,
+        }
+        header = {
+            "history": state.history,
+            "member": state.member,
+            "best": best,
+            "epochs": self._epochs,
+        }
         write_tensors(self.checkpoint, tensors, header)
         lines = [json.dumps(metrics) + "\n" for metrics in state.history]
         write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
