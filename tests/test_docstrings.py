@@ -1,9 +1,12 @@
 """What users touch says what it takes, gives and refuses, and shows it by an example that works."""
 
+import ast
 import doctest
 import importlib
 import inspect
+import re
 from enum import Enum
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +99,19 @@ def test_every_room_has_a_list_of_what_is_public():
         assert sorted(module.__all__) == sorted(set(module.__all__))
         for name in module.__all__:
             assert hasattr(module, name), f"{room} has no {name}"
+
+
+FRAGMENT = re.compile(r"\s+[\w, ]+: (Of|As|With|By|From|Called) ")
+
+
+def test_what_an_argument_is_can_be_read_without_its_name():
+    fragments = []
+    for path in sorted(Path(nescio.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+                continue
+            text = ast.get_docstring(node, clean=False) or ""
+            for line in text.splitlines():
+                if FRAGMENT.match(line):
+                    fragments.append(f"{path.name}, {node.name}: {line.strip()}")
+    assert not fragments, "say 'Name of the set', not 'name: Of the set':\n" + "\n".join(fragments)

@@ -25,8 +25,8 @@ class Registry(Generic[Item]):
         kind: What they are, in the singular, for messages: "method".
         group: The group of entry points by which other packages bring theirs: "nescio.methods".
         load_ours: Registers what comes with nescio; called once, before the first look-up.
-        check: Called with the name and the thing before it is registered; it raises an InputError for a
-            thing that is not of this kind.
+        check: Function that is called with the name and the thing before it is registered; it raises an
+            InputError for a thing that is not of this kind.
         aliases: Other names, and the names that they stand for. They are found, but not listed.
 
     Example:

@@ -36,11 +36,11 @@ class EvidentialLoss(nn.Module):
         evidence: "exp", "relu", "softplus" or a function from logits to evidence.
         divergence_weight: Weight of the divergence; "auto" for the library's rule, min(1, (10 / K)^2), with
             which a network learns at any number of classes (`nescio.functional.default_divergence_weight`).
-        annealing_epochs: Over how many epochs the divergence grows to its weight; 0 for none.
+        annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.
         class_weight: A weight for each class (K,); the mean is then the weighted mean, as in torch.
         ignore_index: Class index of samples that do not count.
         reduction: "mean", "sum" or "none".
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values of logits and targets; by default on the CPU only, where that
             is cheap.
 

@@ -25,12 +25,12 @@ class FileSet(ABC):
     """Files that are fetched together, and kept in a folder of the cache.
 
     Attributes:
-        name: Of the set, and of its folder in the cache.
+        name: Name of the set, and of its folder in the cache.
         about: What it is, in a few words.
-        licence: Of the files.
+        licence: Licence of the files.
         origins: Where the files can come from, in the order in which they are tried.
         archives: Archives that a folder of the user's may hold instead, by name, and how to unpack them.
-        subfolders: Of a folder of the user's, where the files may be.
+        subfolders: Subfolders of a folder of the user's, where the files may be.
         hint: What else can be done where no origin delivers.
     """
 

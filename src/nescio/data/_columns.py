@@ -88,7 +88,7 @@ class Column(ABC):
 
     Attributes:
         kind: What it is called in a model file.
-        name: Of the column.
+        name: Name of the column.
     """
 
     kind: ClassVar[str]
@@ -134,7 +134,7 @@ class NumberColumn(Column):
     """Measured numbers.
 
     Args:
-        name: Of the column.
+        name: Name of the column.
         offset: Taken from each number before it is rounded to float32, which knows seven digits only: of
             times in seconds it would know minutes.
         filled: What stands for a gap, with a one in a second feature; None where training saw no gap.
@@ -182,7 +182,7 @@ class CategoryColumn(Column):
     """One of some texts: a feature for each, which is one for it and else zero.
 
     Args:
-        name: Of the column.
+        name: Name of the column.
         values: The texts that have a feature of their own.
         has_other: Whether there is a feature for all others. Without one, another text is zero everywhere.
         has_gaps: Whether there is a feature for gaps. Without one, a gap is another text.
@@ -249,7 +249,7 @@ class DateColumn(Column):
     """Days, or moments: how long ago, the time of the year, the day of the week, and the time of the day.
 
     Args:
-        name: Of the column.
+        name: Name of the column.
         style: How the dates are written, one of DATE_STYLES.
         origin: The days since 1970 that the first feature counts from.
         has_time: Whether the time of the day matters.

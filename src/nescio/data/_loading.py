@@ -34,7 +34,7 @@ def load(
     """A data set of the catalog, as tensors in memory; `nescio data list` names what there is.
 
     Args:
-        name: Of the data set.
+        name: Name of the data set.
         split: "train" or "test".
         data_dir: A folder that holds the files already, packed or unpacked; default NESCIO_DATA.
         download: Whether it may be fetched over a network, where it is not here.

@@ -79,7 +79,7 @@ class TableSchema:
         """Of columns of plain numbers without gaps.
 
         Args:
-            names: Of the columns; None where they have none.
+            names: Names of the columns; None where they have none.
             count: How many there are, where they have no names.
             label_position: Where the labels were among the columns.
 
@@ -135,7 +135,7 @@ class TableSchema:
         """A row of a table as numbers.
 
         Args:
-            row: With the label's cell or without; where it has a header, with further columns or without.
+            row: Row with or without the label's cell and, where it has a header, further columns.
 
         Returns:
             float32 (F,).

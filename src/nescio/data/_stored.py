@@ -53,7 +53,7 @@ class RowReader(ABC):
 
     Attributes:
         shape: (N, ...), of all rows.
-        dtype: Of their values.
+        dtype: Type of their values.
     """
 
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class FileRows(RowReader):
     """Rows one after the other in a file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         shape: (N, ...), of all rows.
         dtype: One of `DTYPES`.
         offset: Where in the file the first row begins, in bytes.
@@ -186,7 +186,7 @@ class StoredArray:
         """The array of an .npy file.
 
         Args:
-            path: Of the file.
+            path: Path of the file.
 
         Raises:
             DataError: If it is none, or one that can't be read row by row.
@@ -202,7 +202,7 @@ class StoredArray:
         """Keep a tensor as an .npy file.
 
         Args:
-            path: Of the file.
+            path: Path of the file.
             rows: (N, ...).
 
         Raises:
@@ -300,9 +300,9 @@ class StoredArrayWriter:
     the same path goes on behind the rows that are safely on the disk. On a full disk it is removed.
 
     Args:
-        path: Of the file to be; what its content depends on should be part of its name.
-        shape: Of one row.
-        dtype: Of the values, one of `DTYPES`.
+        path: Path of the file to be; what its content depends on should be part of its name.
+        shape: Shape of one row.
+        dtype: Type of the values, one of `DTYPES`.
 
     Attributes:
         count: How many rows there are already: what an interrupted writing left, and what was appended.
@@ -432,11 +432,11 @@ def stored_once(
     """The stored array at a path, written where it is not there yet: of several processes, by one.
 
     Args:
-        path: Of the file; what its content depends on must be part of its name.
-        shape: Of one row.
-        dtype: Of the values.
+        path: Path of the file; what its content depends on must be part of its name.
+        shape: Shape of one row.
+        dtype: Type of the values.
         fill: Appends the rows from `writer.count` on.
-        on_wait: Called with who is writing it where another process is, before that is waited for.
+        on_wait: Function that is called, before waiting, with who is writing it where another process is.
 
     Raises:
         DiskFullError: If there is no room; nothing is left behind then.

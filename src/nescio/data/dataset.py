@@ -26,7 +26,7 @@ class Dataset:
         images: uint8 (N, C, H, W); of a stored array, only what is asked for is read.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
-        name: Of the data, for messages.
+        name: Name of the data, for messages.
 
     Raises:
         DataError: If these do not fit together.
@@ -80,7 +80,7 @@ class Dataset:
 
         Args:
             count: How many, at most all of them.
-            generator: Of the chance.
+            generator: Source of randomness.
 
         Raises:
             InputError: If there are less.
@@ -100,7 +100,7 @@ class Table:
         features: float32 (N, F), finite; of a stored array, only what is asked for is read.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
-        name: Of the data, for messages.
+        name: Name of the data, for messages.
         schema: How the columns of a table became the F numbers; None for plain numbers without names.
 
     Raises:
@@ -159,7 +159,7 @@ class Table:
 
         Args:
             count: How many, at most all of them.
-            generator: Of the chance.
+            generator: Source of randomness.
 
         Raises:
             InputError: If there are less.
@@ -179,7 +179,7 @@ class Texts:
         texts: N of them, none empty.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
-        name: Of the data, for messages.
+        name: Name of the data, for messages.
         column: The name of the column that they were in, where they came in a table.
 
     Raises:
@@ -239,7 +239,7 @@ class Texts:
 
         Args:
             count: How many, at most all of them.
-            generator: Of the chance.
+            generator: Source of randomness.
 
         Raises:
             InputError: If there are less.

@@ -14,7 +14,7 @@ def split(data: Dataset | Table, share: float, seed: int) -> tuple[Dataset | Tab
     Args:
         data: Images or rows with labels.
         share: How much to hold out, above 0 and below 1.
-        seed: Of the chance.
+        seed: Seed of the random choice.
 
     Returns:
         The rest, with one sample or more of each class, and what is held out.

@@ -39,7 +39,7 @@ def tensors_of_pickle(weights: Weights, convert: Callable[[StateDict], StateDict
 
     Args:
         weights: What to read.
-        convert: From the published tensors, in their published order, to those of our network.
+        convert: Function from the published tensors, in their published order, to those of our network.
     """
     kept = converted_path(weights)
     if kept.is_file():
@@ -99,7 +99,7 @@ def renamed(
 
     Args:
         published: Tensors by their published names.
-        names: From a published name to ours; None for what the network does not have.
+        names: Function from a published name to ours; None for what the network does not have.
         expected: The network's own state, which says what there must be.
 
     Raises:

@@ -57,16 +57,14 @@ class Normalization(NamedTuple):
     scale: tuple[float, ...]
 
 
-ALL_BUT_PRETRAINED = frozenset(Ability) - {Ability.PRETRAINED}
-
-
 @dataclass(frozen=True)
 class Layers:
     """What a network is built from.
 
     Args:
-        convolution: Called with channels in, channels out, kernel size and `padding=`.
-        linear: Called with features in and features out.
+        convolution: Function that makes a convolution from channels in, channels out, kernel size and
+            `padding=`.
+        linear: Function that makes a dense layer from features in and features out.
 
     Example:
         >>> from functools import partial
@@ -109,11 +107,11 @@ class EncoderSpec(ABC):
         about: One line for people.
         inputs: What it takes.
         abilities: What methods may ask of it.
-        num_classes: K, a field of every spec.
-        input_shape: Of one input, without the batch axis: a field or a property of every spec.
-        default_shape: Of one input, where the data leave it open, as pretrained encoders like it; None where
-            the data decide.
-        normalization: For images, what is subtracted from raw 8-bit channels and what they are divided by
+        num_classes: Number of classes K, a field of every spec.
+        input_shape: Shape of one input, without the batch axis: a field or a property of every spec.
+        default_shape: Shape of one input where the data leave it open, as pretrained encoders like it; None
+            where the data decide.
+        normalization: What is subtracted from the raw 8-bit channels of images, and what they are divided by
             then; None where the data decide.
 
     Example:
@@ -209,7 +207,7 @@ class EncoderSpec(ABC):
         """The spec for inputs of a shape.
 
         Args:
-            input_shape: Of one input, without the batch axis.
+            input_shape: Shape of one input, without the batch axis.
             num_classes: K.
             settings: Fields that are not to have their defaults.
 
@@ -237,7 +235,7 @@ class EncoderSpec(ABC):
         """The same spec with this share of dropout.
 
         Args:
-            share: Of the units that are switched off in training, from 0 to below 1.
+            share: Share of the units that are switched off in training, from 0 to below 1.
 
         Raises:
             InputError: If the encoder declares no dropout, or the share does not fit.
@@ -295,8 +293,8 @@ class EncoderWithHead(nn.Module):
     """A network of an encoder, which gives features, and a head on top, with dropout between them.
 
     Args:
-        encoder: From inputs (N, ...) to features (N, F).
-        head: From features (N, F) to logits (N, K).
+        encoder: Module from inputs (N, ...) to features (N, F).
+        head: Module from features (N, F) to logits (N, K).
         dropout: The share of features that are switched off in training.
 
     Example:
@@ -384,7 +382,7 @@ def input_kind(input_shape: Sequence[int]) -> InputKind:
     """What inputs of this shape are, where nobody has said that they are texts.
 
     Args:
-        input_shape: Of one input, without the batch axis.
+        input_shape: Shape of one input, without the batch axis.
 
     Returns:
         Images for three axes, rows for one.

@@ -62,8 +62,8 @@ class EfficientNetLite0Spec(EncoderSpec):
     """EfficientNet-Lite0 for photos: 1280 features, with weights that were trained on ImageNet.
 
     Args:
-        height: Of the images, in three channels; at least 32, best 128 or more.
-        width: As the height.
+        height: Height of the images, in three channels; at least 32, best 128 or more.
+        width: Width of the images; at least 32, best 128 or more.
         num_classes: K.
         dropout: The share of features that are switched off before the head in training.
 

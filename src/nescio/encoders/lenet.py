@@ -14,7 +14,6 @@ from nescio._checks import require_whole
 from nescio._kinds import InputKind
 from nescio.encoders._settings import require_dropout, whole_numbers
 from nescio.encoders.base import (
-    ALL_BUT_PRETRAINED,
     TORCH_LAYERS,
     Ability,
     EncoderSpec,
@@ -34,12 +33,12 @@ class LeNetSpec(EncoderSpec):
     """The paper's LeNet: two 5x5 convolutions with 2x2 max-pooling, one hidden layer.
 
     Args:
-        in_channels: Of the images.
-        height: Of the images; at least 16, or 4 with padding "same".
-        width: As the height.
-        num_classes: K.
-        filters: Of the two convolutions.
-        hidden: Units of the hidden layer.
+        in_channels: Number of image channels.
+        height: Height of the images; at least 16, or 4 with padding "same".
+        width: Width of the images; at least 16, or 4 with padding "same".
+        num_classes: Number of classes, K.
+        filters: Number of filters of each of the two convolutions.
+        hidden: Number of units of the hidden layer.
         padding: "valid" shrinks the image with each convolution, "same" keeps its size.
         dropout: The share of hidden units that are switched off in training.
         initialisation: "torch"; "glorot", uniform with biases at zero as TensorFlow has it; or "notebook",
@@ -58,7 +57,8 @@ class LeNetSpec(EncoderSpec):
     kind: ClassVar[str] = "lenet"
     about: ClassVar[str] = "the paper's LeNet for small images: two convolutions and a hidden layer"
     inputs: ClassVar[InputKind] = InputKind.IMAGES
-    abilities: ClassVar[frozenset[Ability]] = ALL_BUT_PRETRAINED
+    abilities: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT, Ability.LAYERS, Ability.FEATURES})
+
     in_channels: int = 1
     height: int = 28
     width: int = 28
@@ -87,6 +87,35 @@ class LeNetSpec(EncoderSpec):
                 f"{self.padding}; at least {least} x {least}"
             )
         require_dropout(self.dropout)
+
+    def build(self, layers: Layers = TORCH_LAYERS) -> SequentialEncoder:
+        """Build a new network from images (N, C, H, W) to logits (N, K).
+
+        Args:
+            layers: Functions that make its layers; torch's own unless a method brings others.
+        """
+        first, second = self.filters
+        border = 0 if self.padding == "valid" else _KERNEL_SIZE // 2
+        height, width = self.feature_size
+        # Pooling before the rectifier gives the same as after it, with a quarter of the work.
+        network = SequentialEncoder(
+            layers.convolution(self.in_channels, first, _KERNEL_SIZE, padding=border),
+            nn.MaxPool2d(2),
+            nn.ReLU(inplace=True),
+            layers.convolution(first, second, _KERNEL_SIZE, padding=border),
+            nn.MaxPool2d(2),
+            nn.ReLU(inplace=True),
+            nn.Flatten(),
+            layers.linear(second * height * width, self.hidden),
+            nn.ReLU(inplace=True),
+            nn.Dropout(self.dropout),
+            layers.linear(self.hidden, self.num_classes),
+        )
+        if self.initialisation == "glorot":
+            _initialise_as_glorot(network)
+        if self.initialisation == "notebook":
+            _initialise_as_in_notebook(network)
+        return network
 
     @classmethod
     def cifar5(cls) -> LeNetSpec:
@@ -118,35 +147,6 @@ class LeNetSpec(EncoderSpec):
         """in_channels, height, width and num_classes."""
         channels, height, width = input_shape
         return {"in_channels": channels, "height": height, "width": width, "num_classes": num_classes}
-
-    def build(self, layers: Layers = TORCH_LAYERS) -> SequentialEncoder:
-        """A new network from images (N, C, H, W) to logits (N, K).
-
-        Args:
-            layers: What to build it from.
-        """
-        first, second = self.filters
-        border = 0 if self.padding == "valid" else _KERNEL_SIZE // 2
-        height, width = self.feature_size
-        # Pooling before the rectifier gives the same as after it, with a quarter of the work.
-        network = SequentialEncoder(
-            layers.convolution(self.in_channels, first, _KERNEL_SIZE, padding=border),
-            nn.MaxPool2d(2),
-            nn.ReLU(inplace=True),
-            layers.convolution(first, second, _KERNEL_SIZE, padding=border),
-            nn.MaxPool2d(2),
-            nn.ReLU(inplace=True),
-            nn.Flatten(),
-            layers.linear(second * height * width, self.hidden),
-            nn.ReLU(inplace=True),
-            nn.Dropout(self.dropout),
-            layers.linear(self.hidden, self.num_classes),
-        )
-        if self.initialisation == "glorot":
-            _initialise_as_glorot(network)
-        if self.initialisation == "notebook":
-            _initialise_as_in_notebook(network)
-        return network
 
 
 def _initialise_as_glorot(network: nn.Module) -> None:

@@ -13,7 +13,6 @@ from nescio._checks import require_whole
 from nescio._kinds import InputKind
 from nescio.encoders._settings import require_dropout, whole_numbers
 from nescio.encoders.base import (
-    ALL_BUT_PRETRAINED,
     TORCH_LAYERS,
     Ability,
     EncoderSpec,
@@ -27,9 +26,9 @@ class MLPSpec(EncoderSpec):
     """A multi-layer perceptron: dense layers with rectifiers and dropout between them.
 
     Args:
-        in_features: Numbers in a row.
-        num_classes: K.
-        hidden: Units of each hidden layer; empty for a linear classifier.
+        in_features: Number of values in a row.
+        num_classes: Number of classes, K.
+        hidden: Number of units of each hidden layer; empty for a linear classifier.
         dropout: The share of hidden units that are switched off in training.
 
     Raises:
@@ -45,7 +44,8 @@ class MLPSpec(EncoderSpec):
     kind: ClassVar[str] = "mlp"
     about: ClassVar[str] = "a multi-layer perceptron for rows of numbers"
     inputs: ClassVar[InputKind] = InputKind.ROWS
-    abilities: ClassVar[frozenset[Ability]] = ALL_BUT_PRETRAINED
+    abilities: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT, Ability.LAYERS, Ability.FEATURES})
+
     in_features: int
     num_classes: int
     hidden: tuple[int, ...] = (64, 64)
@@ -56,6 +56,21 @@ class MLPSpec(EncoderSpec):
         require_whole("in_features", self.in_features)
         require_whole("num_classes", self.num_classes)
         require_dropout(self.dropout)
+
+    def build(self, layers: Layers = TORCH_LAYERS) -> SequentialEncoder:
+        """Build a new network from rows (N, in_features) to logits (N, K).
+
+        Args:
+            layers: Functions that make its layers; torch's own unless a method brings others.
+        """
+        sizes = (self.in_features, *self.hidden)
+        modules: list[nn.Module] = []
+        for before, after in itertools.pairwise(sizes):
+            modules.append(layers.linear(before, after))
+            modules.append(nn.ReLU(inplace=True))
+            modules.append(nn.Dropout(self.dropout))
+        head = layers.linear(sizes[-1], self.num_classes)
+        return SequentialEncoder(*modules, head)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -71,18 +86,3 @@ class MLPSpec(EncoderSpec):
     def fields_for(cls, input_shape: Sequence[int], num_classes: int) -> dict[str, Any]:
         """in_features and num_classes."""
         return {"in_features": input_shape[0], "num_classes": num_classes}
-
-    def build(self, layers: Layers = TORCH_LAYERS) -> SequentialEncoder:
-        """A new network from rows (N, in_features) to logits (N, K).
-
-        Args:
-            layers: What to build it from.
-        """
-        sizes = (self.in_features, *self.hidden)
-        modules: list[nn.Module] = []
-        for before, after in itertools.pairwise(sizes):
-            modules.append(layers.linear(before, after))
-            modules.append(nn.ReLU(inplace=True))
-            modules.append(nn.Dropout(self.dropout))
-        head = layers.linear(sizes[-1], self.num_classes)
-        return SequentialEncoder(*modules, head)

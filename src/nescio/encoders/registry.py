@@ -77,7 +77,7 @@ def make_encoder(
 
     Args:
         name: One of the registered names; None for the default of such inputs.
-        input_shape: Of one input, without the batch axis; None for the encoder's own default shape.
+        input_shape: Shape of one input, without the batch axis; None for the encoder's own default shape.
         num_classes: K.
         kind: What the inputs are; None for images or rows, by the number of axes.
         settings: Fields of the spec that are not to have their defaults.
@@ -140,7 +140,7 @@ def spec_to_dict(spec: EncoderSpec) -> dict[str, Any]:
     """A spec as plain data, for a model file.
 
     Args:
-        spec: Of a registered encoder.
+        spec: Spec of a registered encoder.
 
     Returns:
         Its kind and its fields.

@@ -98,9 +98,9 @@ class ResNet18Spec(_ResNetSpec):
     """ResNet-18 for images of any size, trained from the start: 11.2 million weights, 512 features.
 
     Args:
-        in_channels: Of the images.
-        height: Of the images; at least 8.
-        width: As the height.
+        in_channels: Number of image channels.
+        height: Height of the images; at least 8.
+        width: Width of the images; at least 8.
         num_classes: K.
         stem: "large" begins with a convolution of 7 x 7 and pooling, which keep a quarter of each side;
             "small", for pictures below 64 pixels, with one of 3 x 3 that keeps all.
@@ -127,9 +127,9 @@ class ResNet50Spec(_ResNetSpec):
     """ResNet-50 for images of any size, trained from the start: 23.5 million weights, 2048 features.
 
     Args:
-        in_channels: Of the images.
-        height: Of the images; at least 8.
-        width: As the height.
+        in_channels: Number of image channels.
+        height: Height of the images; at least 8.
+        width: Width of the images; at least 8.
         num_classes: K.
         stem: "large" or "small", as for `ResNet18Spec`.
         dropout: The share of features that are switched off before the head in training.

@@ -46,7 +46,7 @@ def type2_likelihood(
         evidence: (N, K, d1, ...), zero or more, the class on axis 1.
         targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
         ignore_index: Class index whose samples give 0.
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
     Returns:
@@ -79,7 +79,7 @@ def cross_entropy_risk(
         evidence: (N, K, d1, ...), zero or more, the class on axis 1.
         targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
         ignore_index: Class index whose samples give 0.
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
     Returns:
@@ -114,7 +114,7 @@ def squared_error_risk(
         evidence: (N, K, d1, ...), zero or more, the class on axis 1.
         targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
         ignore_index: Class index whose samples give 0.
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
     Returns:
@@ -149,7 +149,7 @@ def misleading_divergence(
         evidence: (N, K, d1, ...), zero or more, the class on axis 1.
         targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
         ignore_index: Class index whose samples give 0.
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
     Returns:
@@ -178,7 +178,7 @@ def divergence(evidence: Tensor, *, prior: float = 1.0, validate: bool | None = 
 
     Args:
         evidence: (N, K, d1, ...), zero or more, the class on axis 1.
-        prior: Of each class in alpha = evidence + prior; 1 in the paper.
+        prior: Prior of each class in alpha = evidence + prior; 1 in the paper.
         validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
     Returns:

@@ -66,8 +66,8 @@ def predict_to_file(
         places: Pictures, folders of them, .npz, .npy and .csv files, names of data sets.
         out: The file to write: .parquet, .csv, or .jsonl with a JSON object a line.
         on: "here", or "ray" for Ray Data on the machines of a cluster, which must all see the files.
-        report: Called with the inputs done so far and their number in all.
-        on_wait: Called with one line for people, where another process writes the same file.
+        report: Function that is called with the inputs done so far and their number in all.
+        on_wait: Function that is called with one line for people, where another process writes the same file.
 
     Returns:
         How many inputs there were, and how many of them could not be answered.

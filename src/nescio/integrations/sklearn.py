@@ -48,12 +48,13 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             trains a copy. None takes what fits X.
         method: The name of a method as `nescio methods` lists them, or a method with its settings. Only an
             evidential one has opinions; the others have probabilities.
-        risk: As `EvidentialLoss`; None leaves it to the method, as for the next two.
-        evidence: As `EvidentialLoss`.
-        divergence_weight: As `EvidentialLoss`.
-        epochs: Passes over the samples.
-        batch_size: Samples of a step; None takes all samples up to 512, else 128.
-        learning_rate: At the beginning; it falls to zero like a cosine.
+        risk: "squared_error", "cross_entropy" or "type2"; None leaves it to the method.
+        evidence: Function from logits to evidence: "exp", "relu" or "softplus"; None leaves it to the
+            method.
+        divergence_weight: Weight of the KL term, a number from 0 on or "auto"; None leaves it to the method.
+        epochs: Number of passes over the samples.
+        batch_size: Number of samples of a step; None takes all samples up to 512, else 128.
+        learning_rate: Initial learning rate; it falls to zero like a cosine.
         class_weight: None, "balanced" or a dict from class to weight.
         random_state: None, a seed or a numpy RandomState.
 
@@ -62,7 +63,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         model_: The TrainedModel, to save or to export.
         history_: The metrics of every epoch.
         n_iter_: The number of epochs.
-        n_features_in_: Of X.
+        n_features_in_: The number of columns of X.
 
     Example:
         >>> from sklearn.datasets import load_iris

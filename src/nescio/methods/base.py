@@ -33,11 +33,11 @@ class Batch(NamedTuple):
     """What a loss is computed on.
 
     Args:
-        inputs: (N, C, ...) as the network takes them.
-        labels: (N,), whole numbers from 0 on.
+        inputs: Inputs (N, C, ...) as the network takes them.
+        labels: Class indices (N,), whole numbers from 0 on.
         weights: A weight for each sample (N,), or None for equal ones.
-        input_range: From the least to the greatest training input along axis 1, (C,), as the network takes
-            it; None where it is not known.
+        input_range: Distance from the least to the greatest training input in each channel (C,), as the
+            network takes them; None where it is not known.
 
     Example:
         >>> batch = Batch(torch.zeros(2, 4), torch.tensor([0, 1]))
@@ -55,8 +55,8 @@ class FeatureBatch(NamedTuple):
     """What a second stage is fitted on.
 
     Args:
-        features: (N, F) of the trained network.
-        labels: (N,), whole numbers from 0 on.
+        features: Features (N, F) of the trained network.
+        labels: Class indices (N,), whole numbers from 0 on.
         weights: A weight for each sample (N,), or None for equal ones.
 
     Example:
@@ -80,7 +80,7 @@ class Method(ABC):
     served by its name.
 
     Attributes:
-        name: As users give it and model files hold it.
+        name: Name by which users ask for it and model files keep it.
         about: One line for people.
         paper: Where it comes from.
         is_stochastic: Whether a prediction draws at random.
@@ -168,7 +168,7 @@ class Method(ABC):
         """A network of the user's own, made ready for this method.
 
         Args:
-            module: From inputs (N, ...) to logits (N, K).
+            module: Network from inputs (N, ...) to logits (N, K).
 
         Returns:
             The network to train.
@@ -198,9 +198,9 @@ class Method(ABC):
 
         Args:
             module: One of the members.
-            batch: Of N samples.
+            batch: Batch of N samples.
             epoch: How far the training is, fractions included.
-            num_train: Size of the whole training set.
+            num_train: Number of samples of the whole training set.
 
         Returns:
             The loss of the batch (), and the logits (N, K) that it came from.
@@ -222,7 +222,7 @@ class Method(ABC):
         """What the logits of one forward pass say.
 
         Args:
-            logits: (N, K).
+            logits: Outputs of the network (N, K).
 
         Returns:
             The prediction; softmax unless a method knows better.
@@ -233,8 +233,8 @@ class Method(ABC):
         """The prediction for some inputs.
 
         Args:
-            module: In evaluation mode.
-            inputs: (N, ...) as the network takes them.
+            module: Network in evaluation mode.
+            inputs: Inputs (N, ...) as the network takes them.
             generator: What a stochastic method draws from, and nothing else.
 
         Returns:
@@ -249,8 +249,8 @@ class Method(ABC):
         draws once for all inputs, or can, overrides this with something faster.
 
         Args:
-            module: In evaluation mode.
-            inputs: (N, ...) as the network takes them.
+            module: Network in evaluation mode.
+            inputs: Inputs (N, ...) as the network takes them.
             generator: What a stochastic method draws from, and nothing else.
 
         Returns:
@@ -291,8 +291,8 @@ def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:
     """The mean of losses, weighted where there are weights.
 
     Args:
-        losses: (N,).
-        weights: (N,), or None.
+        losses: Loss of each sample (N,).
+        weights: Weight of each sample (N,), or None for equal ones.
 
     Returns:
         The mean ().

@@ -28,7 +28,7 @@ def from_softmax(
     is moved so that the total evidence starts at a sound size.
 
     Args:
-        network: From inputs (N, ...) to logits (N, K), with an nn.Linear inside it as its head.
+        network: Module from inputs (N, ...) to logits (N, K), with an nn.Linear inside it as its head.
         sample: Typical inputs (N, ...) as the network takes them, one tensor.
         head: The name of the nn.Linear that gives the logits, as in `network.named_modules()`; without it the
             sample finds it.

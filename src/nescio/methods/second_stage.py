@@ -11,7 +11,7 @@ class TwoStage(nn.Module):
     """A network with a second stage that is saved with it, for methods with `has_second_stage`.
 
     Args:
-        network: With `features(inputs)` and `head`, as an encoder with `Ability.FEATURES` builds it.
+        network: Module with `features(inputs)` and `head`, as an encoder with `Ability.FEATURES` builds it.
         second_stage: A module whose buffers hold what `fit_second_stage` fits.
 
     Raises:

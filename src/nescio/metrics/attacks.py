@@ -51,7 +51,7 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
 
     Args:
         model: A TrainedModel for images.
-        seed: Of the draws of a method that samples.
+        seed: Seed of the samples of a stochastic method.
         fresh_draws: Draw anew in every call, going on with one generator, instead of the same draws again.
             An attack of several steps then meets the method as it is, and can't fit itself to one draw.
 
@@ -102,7 +102,7 @@ def loss_gradient(probabilities: Probabilities, images: Tensor, labels: Tensor) 
     """The gradient of -ln p_y with respect to each image.
 
     Args:
-        probabilities: From images to the probabilities of the classes (N, K), see `probabilities_of`.
+        probabilities: Function from images to class probabilities (N, K), see `probabilities_of`.
         images: Floating point (N, ...) in [0, 1].
         labels: Their true classes (N,).
 
@@ -134,7 +134,7 @@ def fgsm(images: Tensor, gradient: Tensor, epsilon: float) -> Tensor:
 
     Args:
         images: Floating point (N, ...) in [0, 1].
-        gradient: Of the loss, (N, ...), as `loss_gradient` gives it.
+        gradient: Gradient of the loss (N, ...), as `loss_gradient` gives it.
         epsilon: How far each pixel may move.
 
     Returns:
@@ -164,7 +164,7 @@ def pgd(
     """Projected gradient ascent: sign steps of 2.5 epsilon / steps, none further than epsilon.
 
     Args:
-        probabilities: From images to the probabilities of the classes (N, K), see `probabilities_of`.
+        probabilities: Function from images to class probabilities (N, K), see `probabilities_of`.
         images: Floating point (N, ...) in [0, 1].
         labels: Their true classes (N,).
         epsilon: How far each pixel may move.

@@ -50,7 +50,7 @@ def accuracy(prediction: Prediction, labels: Tensor) -> float:
     """Share of right answers; a vacuous one (u = 1) counts as wrong, as in the paper.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
 
     Returns:
@@ -74,7 +74,7 @@ def raw_accuracy(prediction: Prediction, labels: Tensor) -> float:
     """Share of samples whose greatest raw output is the true class's, with evidence or without.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
 
     Returns:
@@ -98,7 +98,7 @@ def answered_share(prediction: Prediction) -> float:
     """Share of samples with an answer: with any evidence at all (u < 1).
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
 
     Returns:
         A number from 0 to 1.
@@ -117,7 +117,7 @@ def answered_accuracy(prediction: Prediction, labels: Tensor) -> float:
     """Share of right answers among the samples with an answer.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
 
     Returns:
@@ -141,7 +141,7 @@ def negative_log_likelihood(prediction: Prediction, labels: Tensor) -> float:
     """Mean of -ln p_y; a zero is taken as the smallest normal number of its type.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
 
     Returns:
@@ -168,7 +168,7 @@ def brier_score(prediction: Prediction, labels: Tensor) -> float:
     """Mean over samples of sum_k (p_k - y_k)^2, y one-hot.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
 
     Returns:
@@ -195,7 +195,7 @@ def reliability(prediction: Prediction, labels: Tensor, bins: int = 15) -> Relia
     """Samples by their largest probability, in bins [i/B, (i+1)/B) of which the last holds 1 as well.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
         bins: B.
 
@@ -229,7 +229,7 @@ def expected_calibration_error(prediction: Prediction, labels: Tensor, bins: int
     torchmetrics has this too, but gives a confidence of exactly 1 a bin of its own.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
         bins: B.
 

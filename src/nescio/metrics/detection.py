@@ -97,7 +97,7 @@ def measures(prediction: Prediction) -> dict[str, Tensor]:
     """Every measure of doubt that tables compare, by name; `nescio.opinions.MEASURES` says what each is.
 
     Args:
-        prediction: Of any inputs (...). An Opinion has more measures than a Categorical.
+        prediction: Prediction of any inputs (...). An Opinion has more measures than a Categorical.
 
     Returns:
         Doubt (...) by the name of the measure; more is more doubt.
@@ -120,8 +120,8 @@ def detection_by_measure(known: Prediction, ood: Prediction) -> dict[str, Detect
     """How well ood inputs are detected among known ones, by each measure of doubt.
 
     Args:
-        known: Of inputs of the known classes.
-        ood: Of inputs that are out of distribution; of the same kind and the same classes.
+        known: Prediction of inputs of the known classes.
+        ood: Prediction of inputs that are out of distribution; of the same kind and classes.
 
     Returns:
         A `Detection` by the name of the measure.
@@ -151,8 +151,8 @@ def entropy_cdf(prediction: Prediction, points: int = 101) -> EntropyCDF:
     """Empirical distribution of the entropy, as in the paper's third figure.
 
     Args:
-        prediction: Of any inputs (...).
-        points: At how many entropies, evenly spaced over [0, ln K].
+        prediction: Prediction of any inputs (...).
+        points: Number of entropies, evenly spaced over [0, ln K].
 
     Returns:
         The entropies and the shares of samples up to them.

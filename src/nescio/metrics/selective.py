@@ -39,7 +39,7 @@ class ThresholdCurve:
 
     Args:
         threshold: The most uncertainty that is accepted, (T,).
-        accuracy: Of the samples with u <= threshold, (T,); NaN where there are none.
+        accuracy: Accuracy of the samples with u <= threshold, (T,); NaN where there are none.
         coverage: Their share, (T,).
 
     Example:
@@ -59,7 +59,7 @@ def risk_coverage(uncertainty: Tensor, correct: Tensor) -> RiskCoverage:
     """Risk against coverage as samples are accepted by rising uncertainty, ties together.
 
     Args:
-        uncertainty: Of samples (...).
+        uncertainty: Uncertainty of samples (...).
         correct: Whether each answer is right, (...) bool.
 
     Returns:
@@ -88,7 +88,7 @@ def area_under_risk_coverage(uncertainty: Tensor, correct: Tensor) -> float:
     """AURC, 1/N sum_i r_i: r_i is the error rate of all samples no more uncertain than sample i.
 
     Args:
-        uncertainty: Of samples (...).
+        uncertainty: Uncertainty of samples (...).
         correct: Whether each answer is right, (...) bool.
 
     Returns:
@@ -114,7 +114,7 @@ def excess_area(uncertainty: Tensor, correct: Tensor) -> float:
     """E-AURC: the AURC less that of a ranking that puts every right answer before every wrong one.
 
     Args:
-        uncertainty: Of samples (...).
+        uncertainty: Uncertainty of samples (...).
         correct: Whether each answer is right, (...) bool.
 
     Returns:
@@ -144,7 +144,7 @@ def accuracy_against_threshold(
     A vacuous sample (u = 1) counts as wrong: at threshold 1 this is `accuracy`.
 
     Args:
-        prediction: Of inputs (...).
+        prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
         thresholds: (T,), by default 0, 0.01 .. 1.
 

@@ -25,7 +25,7 @@ def summary(prediction: Prediction, labels: Tensor) -> dict[str, float]:
     """How right, how calibrated and how uncertain predictions are.
 
     Args:
-        prediction: Of inputs (...) of the known classes.
+        prediction: Prediction of inputs (...) of the known classes.
         labels: Their true classes (...).
 
     Returns:
@@ -62,8 +62,8 @@ def detection_summary(known: Prediction, ood: Prediction) -> dict[str, float]:
     """How well ood inputs are detected among known ones, by every measure of doubt.
 
     Args:
-        known: Of inputs of the known classes.
-        ood: Of inputs that are out of distribution; of the same kind and the same classes.
+        known: Prediction of inputs of the known classes.
+        ood: Prediction of inputs that are out of distribution; of the same kind and classes.
 
     Returns:
         `<measure>_auroc`, `<measure>_aupr` and `<measure>_fpr95` for every measure; ood_mean_entropy and

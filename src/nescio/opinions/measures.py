@@ -25,10 +25,10 @@ class Measure:
     """How much doubt there is in a prediction, as a number.
 
     Args:
-        name: By which users ask for it.
+        name: Name by which users ask for it.
         about: What it is, in one line.
         unit: "share" for a number from 0 to 1, "nats", or another word for tables.
-        function: From a prediction to the measure (...).
+        function: Function from a prediction to the measure (...).
         lowest: The least value, or None where there is none.
         highest: The greatest value as a function of the number of classes K, or None where there is none.
         higher_is_doubt: Whether a higher value means more doubt.

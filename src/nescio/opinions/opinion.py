@@ -32,7 +32,7 @@ class Opinion:
 
     Args:
         evidence: (..., K) in float32 or float64, zero or more.
-        prior: Of each class, 1e-6 to 1e6. The smaller it is, the less evidence makes an opinion sure.
+        prior: Prior of each class, 1e-6 to 1e6. The smaller it is, the less evidence makes an opinion sure.
         raw_labels: The class of the greatest output (...) of the network that the evidence was read from,
             where there was one. Outputs have an order even where they give no evidence at all.
 
@@ -65,7 +65,7 @@ class Opinion:
 
         Args:
             evidence: (..., K), zero or more; types narrower than float32 become that.
-            prior: Of each class.
+            prior: Prior of each class.
             validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
         Returns:
@@ -100,7 +100,7 @@ class Opinion:
             logits: The outputs, with K classes on the axis `dim`.
             evidence: The evidence function that the network was trained with: "exp", "relu", "softplus" or a
                 function from logits to evidence of the same shape.
-            prior: Of each class, as in the training.
+            prior: Prior of each class, as in the training.
             dim: The axis of the classes. It is 1 for the outputs (N, K, H, W) of a segmentation network.
             validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
@@ -187,7 +187,7 @@ class Opinion:
         """Entropy of the probabilities: the total uncertainty, -sum_k p_k ln p_k.
 
         Args:
-            normalized: As a share of ln K, 0 to 1, instead of in nats.
+            normalized: Whether to give a share of ln K, 0 to 1, instead of nats.
 
         Returns:
             The entropy, (...).

@@ -54,7 +54,7 @@ class AbstentionRule:
         met: Whether what was asked for could be had.
         measure: The name of a measure of doubt, see `nescio.opinions.MEASURES`.
         max_error: The error that was asked for among accepted inputs, at most.
-        confidence: With which confidence max_error is promised.
+        confidence: Probability with which max_error is promised.
         target_coverage: The share of inputs that was asked to be accepted.
         held_out_error: The share of errors among the accepted samples.
         bound: What the true error is at most, as promised.
@@ -111,7 +111,7 @@ class AbstentionRule:
         If nothing can be promised the rule accepts nothing, and a warning names the best that was tried.
 
         Args:
-            prediction: Of held-out inputs (...) that had no part in training, drawn independently.
+            prediction: Prediction of held-out inputs (...) that had no part in training, drawn independently.
             labels: Their true classes (...).
             max_error: The share of errors among accepted inputs, between 0 and 1.
             confidence: Between 0 and 1.
@@ -176,7 +176,7 @@ class AbstentionRule:
         Where too many are rejected for the target, the rule accepts all others, and a warning says so.
 
         Args:
-            prediction: Of held-out inputs (...).
+            prediction: Prediction of held-out inputs (...).
             labels: Their true classes (...), or None where they are not known.
             target_coverage: The share of inputs to accept, above 0 and up to 1.
             measure: The name of a measure of doubt.
@@ -222,7 +222,7 @@ class AbstentionRule:
         """Whether to use each prediction.
 
         Args:
-            prediction: Of any inputs (...).
+            prediction: Prediction of any inputs (...).
 
         Returns:
             True where the prediction is to be used, (...); never where it is vacuous.

@@ -29,7 +29,7 @@ class Claim:
         says: The claim.
         shown_in: The table or figure that shows it.
         rule: When it counts as reproduced, and when as partly.
-        check: From results and an arm to a verdict; None where there are no results.
+        check: Function from results and an arm to a verdict; None where there are no results.
         subjects: The arms that it is checked for; empty where it is about no arm in particular.
         topic: What it is about, for the study's own use.
     """
@@ -49,7 +49,7 @@ class CheckedClaim:
     Args:
         claim: What was checked.
         stand_in: The data that stand in for the paper's, in words; empty where they are the paper's own.
-        verdicts: By the label of the arm that was checked; one without a label where it is about none.
+        verdicts: Verdicts by the label of the arm that was checked; without a label where it is about none.
     """
 
     claim: Claim

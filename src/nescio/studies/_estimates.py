@@ -17,7 +17,7 @@ class Estimate:
     """A mean over the seeds and, where it can be had, its 95 % interval.
 
     Args:
-        mean: Over the seeds.
+        mean: Mean over the seeds.
         interval: Student's over three seeds or more that differ; else Wilson's over the images, for a share.
     """
 
@@ -45,7 +45,7 @@ def estimate(values: Sequence[float], is_share: bool = False, images: int | None
     Args:
         values: One for each seed.
         is_share: Whether they are shares, between 0 and 1.
-        images: Of how many images each is a share.
+        images: Number of images of which each value is a share.
 
     Returns:
         The estimate, or None where there is no value.

@@ -37,7 +37,7 @@ class Figure:
         name: The name of its files.
         title: Above it.
         caption: What it shows, in words.
-        picture: As matplotlib drew it.
+        picture: The figure that matplotlib drew.
         rows: Its numbers, for a CSV file.
     """
 
@@ -54,9 +54,9 @@ class Curve:
 
     Args:
         at: The points, (P,).
-        lines: For each seed a value at each point, None where there is none.
+        lines: A value for each seed at each point, None where there is none.
         is_share: Whether the values are shares, between 0 and 1.
-        images: Of a share, of how many images at each point (P,).
+        images: Number of images at each point (P,), where the values are shares.
     """
 
     at: Sequence[float]

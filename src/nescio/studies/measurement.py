@@ -22,7 +22,7 @@ class Measurement(ABC):
 
     Attributes:
         name: What it is called in a study, and its results in the store.
-        version: To be raised when the same settings come to give other numbers.
+        version: Number that is raised when the same settings come to give other numbers.
 
     Example:
         >>> class NumberOfClasses(Measurement):

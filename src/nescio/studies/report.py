@@ -42,13 +42,13 @@ class Report:
     """Everything that is shown.
 
     Args:
-        title: Of the page.
+        title: Title of the page.
         introduction: Paragraphs at its beginning.
         command: What makes the report.
         notices: What must not be overlooked, each a heading and a text.
         claims: What was checked.
-        tables: In their order.
-        figures: In their order.
+        tables: Tables in their order.
+        figures: Figures in their order.
         differences: How the study differs from what it reproduces, a sentence or two each.
         settings: The table of settings.
         hardware: The machines that had a part in it.

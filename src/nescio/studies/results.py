@@ -16,11 +16,11 @@ class Result:
     """What is known of one experiment.
 
     Args:
-        comparison, arm, seed: Of the experiment.
-        numbers: By the name of the measurement, what was measured.
-        settings: By the name of the measurement, its settings.
+        comparison, arm, seed: What tells the experiment from others.
+        numbers: What was measured, by the name of the measurement.
+        settings: Settings by the name of the measurement.
         training: The description of the training.
-        provenance: By the name of the measurement, where and in what time it was made.
+        provenance: Where and in what time it was made, by the name of the measurement.
     """
 
     comparison: str
@@ -37,7 +37,7 @@ class ResultSet:
     """The results of experiments.
 
     Args:
-        results: In the order of the experiments; those without any measurement are left out.
+        results: Results in the order of the experiments; those without any measurement are left out.
     """
 
     results: Sequence[Result]

@@ -37,8 +37,8 @@ class Progress:
     """Callbacks that follow a run.
 
     Args:
-        say: Called with lines for people.
-        epoch: Called with the name of an experiment and the metrics of an epoch of its training.
+        say: Function that is called with lines for people.
+        epoch: Function that is called with the name of an experiment and the metrics of an epoch.
     """
 
     say: Callable[[str], None] = lambda line: None

@@ -38,7 +38,7 @@ class Record:
         measurement: The settings of the measurement.
         training: The description of the training.
         numbers: What was measured.
-        provenance: For which experiment, where, and how long it took.
+        provenance: Which experiment it was for, where it was made, and how long it took.
     """
 
     measurement: Mapping[str, Any]
@@ -56,7 +56,7 @@ class Store:
     """A folder of records.
 
     Args:
-        folder: Where they are; it need not exist yet.
+        folder: Folder of the records; it need not exist yet.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -43,7 +43,7 @@ class Study:
 
     Args:
         name: What it is called.
-        experiments: In the order in which they are run.
+        experiments: Experiments in the order in which they are run.
     """
 
     name: str

@@ -108,7 +108,7 @@ def fit(
         settings: How long, how fast, where.
         held_out: What the training is watched on after every epoch; needed for patience.
         run: A folder that keeps the progress; a training that was stopped goes on from it.
-        report: Called after every epoch with its metrics.
+        report: Function that is called after every epoch with its metrics.
 
     Returns:
         The metrics of every epoch: "epoch", "loss", "accuracy", "uncertainty", "seconds", with `held_out` the

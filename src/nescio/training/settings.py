@@ -21,13 +21,13 @@ class TrainingSettings:
     Args:
         epochs: Passes over the training data.
         batch_size: Samples of a step.
-        learning_rate: Of Adam, at the beginning.
+        learning_rate: Initial learning rate of Adam.
         schedule: "cosine" lowers the learning rate to zero over all epochs, "constant" keeps it.
         shift: Images are moved by up to so many pixels, anew in every epoch.
         flip: Whether images are mirrored at random.
         patience: Stop after so many epochs without a lower held-out loss, and keep the best weights. None
             never stops early.
-        seed: Of everything drawn: the order of samples, augmentation, dropout.
+        seed: Seed of everything random: the order of samples, augmentation, dropout.
         device: "cpu", "cuda", "mps", or "auto" for the accelerator if there is one.
         precision: "float32", "bfloat16", "float64", or "auto" for bfloat16 where the hardware is faster with
             it.

@@ -29,7 +29,7 @@ class Preprocess(ABC):
 
     Attributes:
         kind: What one input is.
-        input_shape: Of one prepared input: (channels, height, width), (features,) or (tokens,).
+        input_shape: Shape of one prepared input: (channels, height, width), (features,) or (tokens,).
 
     Example:
         >>> from nescio.data import Row
@@ -117,7 +117,7 @@ class Preprocess(ABC):
         """All inputs of a data set as `prepare` gives them, (N, *input_shape).
 
         Args:
-            data: Of the same kind; images and rows are prepared already, texts become tokens here.
+            data: Data of the same kind; images and rows are prepared already, texts become tokens here.
 
         Raises:
             InputError: If it is of another kind.

@@ -28,7 +28,7 @@ class ImagePreprocess(Preprocess):
     Args:
         input_shape: (channels, height, width).
         mean: Taken from each channel, (C,).
-        scale: By which each is divided then, (C,), positive.
+        scale: What each channel is divided by then, (C,), positive.
         pixel_range: The least and the greatest value that a pixel may have; None for images that were no
             bytes.
         resize: How a picture of another size is brought to this one: "stretch" as it is, "crop" to the middle

@@ -26,7 +26,7 @@ class RowPreprocess(Preprocess):
     Args:
         input_shape: (features,).
         mean: Taken from each feature, (F,).
-        scale: By which each is divided then, (F,), positive.
+        scale: What each feature is divided by then, (F,), positive.
         schema: How the columns of a table become the F features; None for plain numbers without names.
 
     Raises:

@@ -135,7 +135,7 @@ class Source(ABC):
         kind: What this kind of source is called in the registry.
         about: What it is, in the plural, for messages: "folders of pictures".
         options: Which options of `open_source` it takes; the others are refused.
-        name: Of this one.
+        name: Name of this source.
 
     Example:
         >>> from nescio.data.sources import MemorySource
@@ -162,7 +162,7 @@ class Source(ABC):
 
         Args:
             place: One that `recognises` said yes to.
-            options: Of those in `options`, the ones that were given.
+            options: The values that were given, by their names in `options`.
 
         Raises:
             DataError: If it can't be read at all.
@@ -194,7 +194,7 @@ class Source(ABC):
         """All inputs with their labels as tensors in memory, to train on or to evaluate with.
 
         Args:
-            preprocess: Of the model that they are for; None where one is to be trained on them.
+            preprocess: Preprocessing of the model that they are for; None where one is to be trained on them.
 
         Returns:
             A Dataset of images, a Table of rows, or Texts.

@@ -65,8 +65,9 @@ class PictureFolder(Source):
 
     Args:
         place: Where the folder is; the names of the inputs begin with its name.
-        size: To stretch every picture to when it is trained on: (height, width), or one number for a square.
-            Default: the pictures' own size if they share one of at most 64 pixels a side, else 32 x 32.
+        size: Size that every picture is stretched to for training: (height, width), or one number for a
+            square. Default: the pictures' own size if they share one of at most 64 pixels a side, else
+            32 x 32.
         strict: Refuse to train on a folder with files that can't be read as pictures. Otherwise one warning
             counts and names them, and they are passed over.
     """

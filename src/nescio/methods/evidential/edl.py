@@ -92,7 +92,7 @@ annealing_epochs=10, reduction=mean)
         """Refuse to set the biases of a network of the user's own: which layer is last can't be told.
 
         Args:
-            module: From inputs (N, ...) to logits (N, K).
+            module: Network from inputs (N, ...) to logits (N, K).
 
         Returns:
             The network as it is.

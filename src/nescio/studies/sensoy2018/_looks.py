@@ -68,9 +68,9 @@ def curve_rows(
     """Every point of every seed.
 
     Args:
-        results: Where they are looked up.
+        results: Results where the numbers are looked up.
         comparison, arms, measurement: What is shown.
-        curve_of: From the numbers of a measurement to lists of one length, by name.
+        curve_of: Function from the numbers of a measurement to lists of one length, by name.
     """
     rows: list[Row] = []
     for arm in arms:

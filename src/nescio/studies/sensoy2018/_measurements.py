@@ -54,7 +54,7 @@ class KnownClasses(Measurement):
         test_data: The data set whose test images are asked about.
         images: So many of them; None for all.
         samples: Draws that a prediction is the mean of; None for a method that does not draw.
-        seed: Of the draws.
+        seed: Seed of the random draws.
     """
 
     name: ClassVar[str] = "known"
@@ -93,7 +93,8 @@ class OutOfDistribution(Measurement):
     Args:
         test_data, images: The known test images, as of KnownClasses.
         ood_data, ood_images: The images of no known class.
-        samples, seed: As of KnownClasses.
+        samples: Draws that a prediction is the mean of; None for a method that does not draw.
+        seed: Seed of the random draws.
     """
 
     name: ClassVar[str] = "ood"
@@ -131,7 +132,8 @@ class Rotation(Measurement):
     Args:
         test_data: The data set whose narrowest test image of a 1 is turned.
         degrees: The angles.
-        samples, seed: As of KnownClasses.
+        samples: Draws that a prediction is the mean of; None for a method that does not draw.
+        seed: Seed of the random draws.
     """
 
     name: ClassVar[str] = "rotation"
@@ -168,7 +170,7 @@ class Attack(Measurement):
         batch: So many at once.
         samples: Draws that an attacked prediction is the mean of; None for a method that does not draw.
         epsilons: How far a pixel may move, as a part of its range.
-        seed: Of all draws.
+        seed: Seed of all random draws.
     """
 
     version: ClassVar[int] = 2

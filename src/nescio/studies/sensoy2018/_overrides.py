@@ -21,7 +21,7 @@ class EvalConfig:
         batch: So many are attacked at once.
         rotation: Whether there is a digit 1 to turn.
         fgsm, pgd: The epsilons of the attacks.
-        steps: Of PGD.
+        steps: Number of steps of PGD.
         fresh_draws: Whether PGD draws anew in every step, where the method draws.
         samples: Draws that a prediction is the mean of; None for as many as the method has in training.
         attack_samples: The same under attack; None for as many as otherwise.
@@ -45,11 +45,11 @@ class Overrides:
     """Differences by field name; what is not named stays.
 
     Args:
-        method, encoder, training: Of the settings of a training.
-        evaluation: Of EvalConfig.
-        held_out: How many training images are kept apart.
-        seeds: How many trainings.
-        source: Of the L2 network from which attacks are transferred to this arm.
+        method, encoder, training: Changed fields of the settings of a training.
+        evaluation: Changed fields of EvalConfig.
+        held_out: Number of training images that are kept apart.
+        seeds: Number of trainings.
+        source: Changes of the L2 network from which attacks are transferred to this arm.
     """
 
     method: Settings = field(default_factory=dict)

@@ -31,7 +31,7 @@ class PaperResults(ResultSet):
     """The results of a preset.
 
     Args:
-        results: Of its experiments.
+        results: Results of its experiments.
         preset: "quick" or "paper".
         experiments: All that there should be.
     """

@@ -473,7 +473,8 @@ def plan(
     """The experiments of a preset that are asked for.
 
     Args:
-        preset, seeds: As of `study_of`.
+        preset: "quick" or "paper".
+        seeds: So many trainings of each arm, instead of the preset's own numbers.
         sets: Only these comparisons.
         methods: Only these arms.
         only: Only what these tables and figures are made from.
