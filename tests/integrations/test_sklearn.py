@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nescio as ev
 from nescio.data import load
-from nescio.encoders import MLPSpec
+from nescio.encoders import Ability, MLPSpec
 from nescio.integrations.sklearn import predict_opinion
 from nescio.methods import METHODS, make_method
 
@@ -224,6 +224,25 @@ def test_a_heavy_class_is_named_more_often(overlapping):
 def test_no_weight_at_all_is_refused(overlapping):
     with pytest.raises(ev.InputError, match="must leave some weight"):
         probabilities(overlapping, class_weight={0: 0.0, 1: 0.0})
+
+
+def test_partial_fit_refuses_a_second_stage(iris):
+    """It is fitted on all samples, and these come in parts."""
+
+    class Shifted(ev.EDL):
+        name = "shifted"
+        requires = frozenset({Ability.FEATURES})
+        has_second_stage = True
+
+        def fit_second_stage(self, module, batches):
+            raise AssertionError("not with some of the samples")
+
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(method=Shifted())
+    with pytest.raises(
+        ev.InputError, match="second stage of shifted, which needs all samples at once; use fit"
+    ):
+        classifier.partial_fit(X, y, classes=np.unique(y))
 
 
 def test_partial_fit_learns_bit_by_bit(iris):

@@ -147,7 +147,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Raises:
             InputError: If the classes are not named, or others than before, or the method trains several
-                networks.
+                networks or has a second stage, which needs all samples at once.
         """
         is_first = not hasattr(self, "model_")
         if is_first and classes is None:
@@ -172,6 +172,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(
                 f"partial_fit trains one network, and {self.model_.method.name} has "
                 f"{self.model_.method.trainings}; use fit"
+            )
+        if self.model_.method.has_second_stage:
+            raise InputError(
+                f"partial_fit can't fit the second stage of {self.model_.method.name}, which needs all "
+                "samples at once; use fit"
             )
         self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(known, labels)), weights))
         return self
