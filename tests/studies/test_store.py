@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -132,3 +133,10 @@ def test_surroundings():
     assert found["versions"]["torch"] == torch.__version__
     assert found["hardware"]["threads"] == torch.get_num_threads()
     assert found["hardware"]["processor"]
+
+
+def test_the_committed_records_are_whole():
+    paths = sorted((Path(__file__).parents[2] / "results" / "paper" / "store").glob("*.json"))
+    assert paths
+    for path in paths:
+        assert _read_record(path).file_name == path.name
