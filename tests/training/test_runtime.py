@@ -4,7 +4,12 @@ from tests.training.small import trained
 
 import nescio as ev
 from nescio.training import _runtime
-from nescio.training._runtime import make_fabric, native_bfloat16, require_device
+from nescio.training._runtime import (
+    allow_gradients_inside_a_loss,
+    make_fabric,
+    native_bfloat16,
+    require_device,
+)
 
 
 def test_bfloat16_is_chosen_where_the_hardware_has_it(monkeypatch):
@@ -60,3 +65,16 @@ def test_devices(monkeypatch):
         require_device("gpu0")
     with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
         trained(device="gpu0")
+
+
+def test_gradients_inside_a_loss_are_allowed_in_bfloat16():
+    """Fabric refuses them by a hook that is its own: where it changes, this says so."""
+    fabric = make_fabric("cpu", "bfloat16")
+    module = torch.nn.Linear(3, 2)
+    wrapped = fabric.setup(module, torch.optim.SGD(module.parameters(), lr=0.1))[0]
+    inputs = torch.ones(4, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="fabric"):
+        torch.autograd.grad(wrapped(inputs).sum(), inputs)
+    allow_gradients_inside_a_loss(wrapped)
+    (slope,) = torch.autograd.grad(wrapped(inputs).sum(), inputs)
+    torch.testing.assert_close(slope, module.weight.sum(0).expand(4, 3), rtol=0.02, atol=0.02)

@@ -26,7 +26,7 @@ from nescio.training._diagnostics import (
     warn_of_dead_classes,
 )
 from nescio.training._run import Metrics, Run, TrainingState
-from nescio.training._runtime import make_fabric
+from nescio.training._runtime import allow_gradients_inside_a_loss, make_fabric
 from nescio.training._samples import Samples
 from nescio.training._second_stage import fit_second_stage
 from nescio.training.settings import LARGEST_SEED, TrainingSettings
@@ -222,9 +222,7 @@ class Loop:
         self.optimizer = torch.optim.Adam(module.parameters(), lr=settings.learning_rate, fused=True)
         self._dead_classes: set[int] = set()
         self._wrapped, self._stepper = self.fabric.setup(self.module, self.optimizer)
-        # In mixed precision Fabric refuses gradients that are taken inside a loss, as an adversarial step
-        # takes them, for a loss could be scaled. In bfloat16 it is not.
-        self._wrapped._register_backward_hook = lambda tensor: tensor
+        allow_gradients_inside_a_loss(self._wrapped)
 
     def epoch(self, train: Samples, number: int) -> Metrics:
         """One pass over the data, in an order of its own; number: how many there were before."""

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
 
 from nescio._fetch.store import cache_dir
 from nescio._files import write_atomically
@@ -41,6 +42,21 @@ for dtype in (torch.float32, torch.bfloat16):
         seconds[dtype] = min(seconds.get(dtype, 1e9), time.perf_counter() - start)
 print("faster" if seconds[torch.bfloat16] < seconds[torch.float32] else "slower")
 """
+
+
+def allow_gradients_inside_a_loss(wrapped: nn.Module) -> None:
+    """Let a loss call torch.autograd.grad on a module that Fabric has set up, as an adversarial step does.
+
+    In mixed precision Fabric hooks every output and refuses gradients that are not of `fabric.backward`,
+    because a loss could be scaled by then. In bfloat16, the one mixed precision that is used here, no loss is
+    scaled. Fabric has no public switch for it: this is the one place that reaches into it, and a test fails
+    where a new version of Fabric hooks its outputs in another way.
+    """
+    wrapped._register_backward_hook = _leave  # type: ignore[assignment]
+
+
+def _leave(output: Tensor) -> Tensor:
+    return output
 
 
 def native_bfloat16(device_type: str) -> bool:
