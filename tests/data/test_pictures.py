@@ -3,11 +3,11 @@ import io
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageFile
 from tests.data.made import huge_png, raw_png
 
-from nescio.data._pictures import Header, open_picture, read_header, read_picture
-from nescio.errors import DataError
+from nescio.data._pictures import Header, decode_some, open_picture, read_header, read_picture
+from nescio.errors import DataError, InputError
 
 
 def encoded(pixels, kind="PNG", **options):
@@ -104,3 +104,131 @@ def test_good_checksums_around_bad_pixels(packed):
     assert read_header(data) == Header(grey=True, size=(4, 4))
     with pytest.raises(DataError, match="the picture is damaged"):
         read_picture(data, 1, (4, 4))
+
+
+def halves(height, width):
+    """Red on the left, blue on the right."""
+    pixels = np.zeros((height, width, 3), np.uint8)
+    pixels[:, : width // 2, 0] = 255
+    pixels[:, width // 2 :, 2] = 255
+    return pixels
+
+
+def test_crop_takes_the_middle_in_proportion():
+    pixels = halves(20, 60)
+    pixels[:, :20] = pixels[:, 40:] = (0, 255, 0)
+    read = read_picture(encoded(pixels), 3, (10, 10), resize="crop")
+    assert read[1, :, 1:9].max() == 0  # nothing of the green sides but what antialiasing takes of the next
+    assert read[0, :, 1:4].min() == 255
+    assert read[2, :, 6:9].min() == 255
+
+
+def test_pad_keeps_all_of_it_between_black():
+    read = read_picture(encoded(np.full((20, 40), 200, np.uint8)), 1, (16, 16), resize="pad")[0]
+    assert read[:4].max() == 0
+    assert read[12:].max() == 0
+    assert read[4:12].min() == 200
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_a_picture_of_the_size_asked_for_stays_as_it_is(resize):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
+    read = read_picture(encoded(pixels), 3, (9, 7), resize=resize)
+    assert np.array_equal(read.permute(1, 2, 0).numpy(), pixels)
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_fine_detail_is_averaged_not_skipped(resize):
+    """Antialiased: black and white columns of one pixel become grey, not stripes."""
+    pixels = np.zeros((64, 64), np.uint8)
+    pixels[:, ::2] = 255
+    read = read_picture(encoded(pixels), 1, (8, 8), resize=resize).float()
+    assert (read - 127.5).abs().max() < 30
+
+
+@pytest.mark.parametrize("resize", ["crop", "pad"])
+@pytest.mark.parametrize("shape", [(1, 4000), (4000, 1)])
+def test_a_thin_line_of_a_picture(resize, shape):
+    read = read_picture(encoded(np.full(shape, 50, np.uint8)), 1, (32, 32), resize=resize)
+    assert read.shape == (1, 32, 32)
+    assert read.max() == 50
+
+
+def test_an_unknown_way_to_resize():
+    with pytest.raises(InputError, match="resize must be one of stretch, crop, pad, got 'zoom'"):
+        read_picture(encoded(np.zeros((4, 4), np.uint8)), 1, (2, 2), resize="zoom")
+
+
+@pytest.mark.parametrize("resize", ["crop", "pad"])
+def test_a_large_jpeg_is_decoded_at_a_lower_resolution_to_the_same_picture(resize, monkeypatch):
+    smooth = np.linspace(0, 255, 1024).astype(np.uint8)
+    pixels = np.stack([np.tile(smooth, (512, 1))] * 3, 2)
+    data = encoded(pixels, "JPEG", quality=95)
+    decoded_at = []
+    real = ImageFile.ImageFile.load
+
+    def load(self):
+        decoded_at.append(self.size)
+        return real(self)
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", load)
+    read = read_picture(data, 3, (32, 32), resize=resize).float()
+    exact = read_picture(encoded(pixels), 3, (32, 32), resize=resize).float()
+    assert decoded_at[0] == (256, 128)
+    assert (read - exact).abs().max() <= 3
+
+
+def test_stretched_jpegs_keep_their_bits(monkeypatch):
+    """Models were trained on them."""
+    pixels = np.random.default_rng(0).integers(0, 256, (512, 512, 3), dtype=np.uint8)
+    data = encoded(pixels, "JPEG")
+    whole = Image.open(io.BytesIO(data)).resize((32, 32), Image.Resampling.BILINEAR, reducing_gap=3)
+    assert np.array_equal(read_picture(data, 3, (32, 32)).permute(1, 2, 0).numpy(), np.asarray(whole))
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_turned_large_and_cropped(resize):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees clockwise: left becomes top
+    data = encoded(halves(800, 800), "JPEG", exif=exif, quality=95)
+    read = read_picture(data, 3, (32, 32), resize=resize).float()
+    assert read[0, :14].min() > 230
+    assert read[2, 18:].min() > 230
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop"])
+def test_four_inks_become_three_colours(resize):
+    """CMYK, as printers save it."""
+    out = io.BytesIO()
+    Image.new("CMYK", (400, 300), (0, 255, 255, 0)).save(out, "JPEG", quality=95)  # magenta and yellow: red
+    assert not read_header(out.getvalue()).grey
+    colour = read_picture(out.getvalue(), 3, (16, 16), resize=resize).float().mean((1, 2))
+    assert colour[0] > 200
+    assert colour[1:].max() < 60
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP"])
+def test_of_an_animation_the_first_frame(kind):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    out = io.BytesIO()
+    frames[0].save(out, kind, save_all=True, append_images=frames[1:], duration=100, lossless=True)
+    with open_picture(out.getvalue()) as picture:
+        assert picture.n_frames == 2
+    assert read_picture(out.getvalue(), 3, (8, 8)).float().mean((1, 2)).tolist() == [255, 0, 0]
+
+
+@pytest.mark.parametrize("resize", ["stretch", "crop", "pad"])
+def test_sixteen_bits_of_every_size(resize):
+    pixels = np.full((60, 40), 257 * 100, np.uint16)
+    read = read_picture(encoded(pixels), 1, (20, 20), resize=resize)
+    assert read[0, 10, 10] == 100
+
+
+def test_several_at_once_and_the_reason_for_one_that_is_broken(tmp_path):
+    (tmp_path / "a.png").write_bytes(encoded(np.full((4, 4), 5, np.uint8)))
+    (tmp_path / "b.png").write_bytes(b"no picture")
+    (tmp_path / "c.png").write_bytes(huge_png())
+    read, broken, huge = decode_some([tmp_path / f"{name}.png" for name in "abc"], 1, (4, 4))
+    assert read.tolist() == [[[5] * 4] * 4]
+    assert broken == "b.png is not a PNG, JPEG, BMP or WebP picture"
+    assert "pixels" in huge

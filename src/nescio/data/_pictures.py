@@ -1,4 +1,7 @@
-"""One picture of a user's, from a file or from bytes, as a tensor."""
+"""One picture of a user's, from a file or from bytes, as a tensor.
+
+Torch is imported when a tensor is made: processes that only decode start without it.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ import io
 import struct
 import warnings
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import ExifTags, Image, ImageOps
-from torch import Tensor
 
-from nescio.errors import DataError
+from nescio.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
@@ -26,6 +32,11 @@ DAMAGE = (
     *(struct.error, zlib.error),
 )
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
+RESIZE_MODES = ("stretch", "crop", "pad")
+# A large JPEG is decoded at a half, a quarter or an eighth of its size, this much larger than asked or more.
+DRAFT_GAP = 3
+
+Pixels = np.ndarray | str  # uint8 (C, H, W), or what is wrong with the picture
 
 
 class TooManyPixelsError(DataError):
@@ -95,31 +106,74 @@ def read_picture(
     resize: "stretch", "crop" (the middle, once the shorter side fits) or "pad" (with black, once the longer
     side fits).
     """
+    import torch
+
+    return torch.from_numpy(decode_picture(source, channels, size, name, resize))
+
+
+def decode_picture(
+    source: Path | bytes,
+    channels: int,
+    size: tuple[int, int],
+    name: str | None = None,
+    resize: str = "stretch",
+) -> np.ndarray:
+    """As `read_picture`, as an array."""
+    if resize not in RESIZE_MODES:
+        raise InputError(f"resize must be one of {', '.join(RESIZE_MODES)}, got {resize!r}")
     with open_picture(source, name) as picture:
         try:
+            if resize != "stretch":  # which keeps its bits: models were trained on them
+                side = DRAFT_GAP * max(size)
+                picture.draft(None, (side, side))
             picture.load()
             plain = _flatten(_upright(picture), "L" if channels == 1 else "RGB")
         except DAMAGE as error:
             raise DataError(f"{name or _name(source)} is damaged: {error}") from error
-    plain = _resized(plain, size, resize)
-    pixels = torch.from_numpy(np.array(plain))  # (H, W) or (H, W, 3)
-    return pixels.unsqueeze(0) if channels == 1 else pixels.permute(2, 0, 1).contiguous()
+    pixels = np.array(_resized(plain, size, resize))  # (H, W) or (H, W, 3)
+    if channels == 1:
+        return pixels[None]
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def decode_some(
+    files: Sequence[Path], channels: int, size: tuple[int, int], resize: str = "stretch"
+) -> list[Pixels]:
+    """Several pictures; in the place of one that can't be read, the reason."""
+    decoded: list[Pixels] = []
+    for file in files:
+        try:
+            decoded.append(decode_picture(file, channels, size, file.name, resize))
+        except DataError as error:
+            decoded.append(str(error))
+    return decoded
 
 
 def _resized(picture: Image.Image, size: tuple[int, int], resize: str) -> Image.Image:
     height, width = size
     if picture.size == (width, height):
         return picture
-    if resize == "stretch":
-        return picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
-    ratios = (width / picture.width, height / picture.height)
-    ratio = max(ratios) if resize == "crop" else min(ratios)
-    fitted = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
-    picture = picture.resize(fitted, Image.Resampling.BILINEAR, reducing_gap=3)
-    left = (picture.width - width) // 2
-    top = (picture.height - height) // 2
-    # What lies outside of the picture is black.
-    return picture.crop((left, top, left + width, top + height))
+    if resize == "crop":
+        box = _middle(picture.size, (width, height))
+        return picture.resize((width, height), Image.Resampling.BILINEAR, box, reducing_gap=3)
+    if resize == "pad":
+        ratio = min(width / picture.width, height / picture.height)
+        fitted = (max(1, round(picture.width * ratio)), max(1, round(picture.height * ratio)))
+        inner = picture.resize(fitted, Image.Resampling.BILINEAR, reducing_gap=3)
+        padded = Image.new(picture.mode, (width, height))  # black
+        padded.paste(inner, ((width - inner.width) // 2, (height - inner.height) // 2))
+        return padded
+    return picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3)
+
+
+def _middle(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The largest box of the wanted proportions in the middle of a picture: left, top, right, bottom."""
+    ratio = max(wanted[0] / size[0], wanted[1] / size[1])
+    width = min(wanted[0] / ratio, size[0])
+    height = min(wanted[1] / ratio, size[1])
+    left = (size[0] - width) / 2
+    top = (size[1] - height) / 2
+    return left, top, min(left + width, size[0]), min(top + height, size[1])
 
 
 def _upright(picture: Image.Image) -> Image.Image:

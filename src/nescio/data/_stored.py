@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -54,10 +55,12 @@ class RowReader(ABC):
     Attributes:
         shape: (N, ...), of all rows.
         dtype: Type of their values.
+        fingerprint: A text that is another one where any row is; None where only the rows themselves tell.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    fingerprint: str | None = None
 
     @abstractmethod
     def read(self, positions: Sequence[int]) -> Tensor:
@@ -72,12 +75,21 @@ class FileRows(RowReader):
         shape: (N, ...), of all rows.
         dtype: One of `DTYPES`.
         offset: Where in the file the first row begins, in bytes.
+        fingerprint: Of the rows, see RowReader.
 
     Raises:
         DataError: If the file is too short for that, or can't be opened.
     """
 
-    def __init__(self, path: Path, shape: Sequence[int], dtype: torch.dtype, offset: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        offset: int = 0,
+        fingerprint: str | None = None,
+    ) -> None:
+        self.fingerprint = fingerprint
         self.path = path
         self.shape = tuple(shape)
         self.dtype = dtype
@@ -182,18 +194,19 @@ class StoredArray:
                 raise InputError(f"index must be within {rows.shape[0]} rows, got {int(index.max())}")
 
     @classmethod
-    def open(cls, path: Path) -> StoredArray:
+    def open(cls, path: Path, fingerprint: str | None = None) -> StoredArray:
         """The array of an .npy file.
 
         Args:
             path: Path of the file.
+            fingerprint: A text that is another one where any row is; None where only the rows tell.
 
         Raises:
             DataError: If it is none, or one that can't be read row by row.
         """
         try:
             with path.open("rb") as file:
-                return cls(rows_of_npy(path, file))
+                return cls(rows_of_npy(path, file, fingerprint))
         except OSError as error:
             raise DataError(f"{path} can't be opened: {error.strerror or error}") from error
 
@@ -256,6 +269,15 @@ class StoredArray:
         """The rows at these positions (M,), or where a mask (N,) is true; nothing is read."""
         positions = _positions(index, len(self))
         return StoredArray(self._rows, positions if self._index is None else self._index[positions])
+
+    def fingerprint(self) -> str | None:
+        """A text that is another one where any row is; None where only the rows themselves tell."""
+        if self._rows.fingerprint is None:
+            return None
+        if self._index is None:
+            return self._rows.fingerprint
+        index = hashlib.sha256(self._index.contiguous().numpy().data).hexdigest()
+        return f"{self._rows.fingerprint} {index}"
 
     def chunks(self, rows: int | None = None) -> Iterator[Tensor]:
         """All rows in their order, some at a time: (rows, ...), the last part maybe shorter.
@@ -451,7 +473,7 @@ def stored_once(
                         writer.finish()
         except OSError as error:
             raise not_written(path.parent, error) from error
-    return StoredArray.open(path)
+    return StoredArray.open(path, path.name)
 
 
 def notes_path(path: Path) -> Path:
@@ -497,8 +519,8 @@ def not_written(folder: Path, error: OSError) -> DataError:
     )
 
 
-def rows_of_npy(path: Path, file: IO[bytes], start: int = 0) -> FileRows:
-    """The rows of the .npy content that begins at `start` of a file that is open at that place.
+def rows_of_npy(path: Path, file: IO[bytes], fingerprint: str | None = None) -> FileRows:
+    """The rows of the .npy content that begins where a file is open.
 
     Raises:
         DataError: If it is none, or its values are not one of `DTYPES` row after row.
@@ -513,7 +535,7 @@ def rows_of_npy(path: Path, file: IO[bytes], start: int = 0) -> FileRows:
         raise DataError(f"{path} is no .npy file: {' '.join(str(error).split())}") from error
     if dtype not in DTYPES or len(shape) == 0 or (by_columns and len(shape) > 1):
         raise DataError(f"{path} can't be read row by row: it holds {dtype} {shape}")
-    return FileRows(path, shape, DTYPES[dtype], file.tell())
+    return FileRows(path, shape, DTYPES[dtype], file.tell(), fingerprint)
 
 
 def _positions(index: Tensor | Sequence[int], count: int) -> Tensor:

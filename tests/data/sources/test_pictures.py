@@ -8,6 +8,7 @@ from PIL import Image
 from tests.data.made import raw_png
 
 from nescio.data import ImagePreprocess, RowPreprocess, open_source
+from nescio.data.sources import _pictures as sources_pictures
 from nescio.errors import DataError, InputError, NescioWarning
 
 
@@ -188,7 +189,7 @@ def test_pictures_as_a_model_takes_them(photos):
     with pytest.warns(NescioWarning, match="1 of 8 files"):
         data = open_source(photos).labelled(preprocess)
     assert data.images.shape == (7, 1, 4, 4)
-    with pytest.raises(DataError, match="takes rows of numbers"):
+    with pytest.raises(DataError, match=r"model takes rows, .* is a folder of pictures"):
         open_source(photos).labelled(RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2))
 
 
@@ -201,3 +202,57 @@ def test_a_single_picture_whatever_its_name(tmp_path):
     assert sent.value.pixels(1, (3, 4)).unique().tolist() == [8]
     with pytest.raises(DataError, match="has no labels"):
         open_source(tmp_path / "picture").labelled()
+
+
+def test_what_the_headers_say(photos):
+    summary = open_source(photos).header_summary()
+    assert str(summary) == "6 pictures of 10 x 8 pixels, grey"
+    picture(photos / "dog" / "x.jpg", (255, 0, 0), (70, 90), "RGB")
+    picture(photos / "dog" / "y.png", 7, (20, 4))
+    (photos / "dog" / "z.png").write_text("no picture")
+    summary = open_source(photos).header_summary()
+    assert (summary.count, summary.smallest, summary.median, summary.largest) == (
+        9,
+        (10, 8),
+        (10, 8),
+        (70, 90),
+    )
+    assert (summary.channels, summary.has_one_size) == (3, False)
+    assert str(summary) == "9 pictures of 10 x 8 to 70 x 90 pixels, the median 10 x 8, colour"
+
+
+def test_no_header_at_all(tmp_path):
+    (tmp_path / "a.png").write_text("no picture")
+    with pytest.raises(DataError, match="holds no readable picture"):
+        open_source(tmp_path).header_summary()
+
+
+def test_of_a_large_folder_some_headers_tell(photos, monkeypatch):
+    read = []
+    monkeypatch.setattr(sources_pictures, "SAMPLED_HEADERS", 3)
+    real = sources_pictures.Picture.header
+    monkeypatch.setattr(sources_pictures.Picture, "header", lambda self: read.append(self.name) or real(self))
+    summary = open_source(photos).header_summary()
+    assert len(read) == 3 + 6  # that all are grey and of one size is known of all only
+    assert (summary.channels, summary.has_one_size) == (1, True)
+    read.clear()
+    for name in ("cat", "dog"):
+        picture(photos / name / "0.png", (1, 2, 3), (12, 12), "RGB")
+    assert open_source(photos).header_summary().channels == 3
+    assert len(read) == 3
+    picture(photos / "dog" / "1.png", (1, 2, 3), (12, 12), "RGB")  # one that the sample passes over
+    for name in ("cat", "dog"):
+        picture(photos / name / "0.png", 10)
+    assert open_source(photos).labelled().images.shape[1] == 3
+
+
+@pytest.mark.parametrize("resize", ["crop", "pad"])
+def test_the_way_to_resize(photos, resize):
+    data = open_source(photos, size=16, resize=resize).labelled()
+    assert data.images.shape == (6, 1, 16, 16)
+    black = (data.images[0, 0] == 0).sum()
+    assert black == (16 * 3 if resize == "pad" else 0)  # 10 x 8 becomes 16 x 13
+    with pytest.raises(InputError, match="resize must be one of stretch, crop, pad, got 'zoom'"):
+        open_source(photos, resize="zoom")
+    with pytest.raises(InputError, match="resize goes with a folder of pictures"):
+        open_source("rows.csv", b"1,2", resize="crop")

@@ -7,8 +7,9 @@ where nothing is in the picture the network is fed nothing, and finds evidence o
 tokens of texts stay as they are.
 """
 
+from nescio.data._pictures import RESIZE_MODES
 from nescio.data.preprocess._base import Preprocess, input_range_of
-from nescio.data.preprocess._images import BYTES, RESIZE_MODES, ImagePreprocess
+from nescio.data.preprocess._images import BYTES, ImagePreprocess
 from nescio.data.preprocess._rows import RowPreprocess
 from nescio.data.preprocess._texts import TextPreprocess
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from nescio._kinds import InputKind
+from nescio.data._pictures import RESIZE_MODES
 from nescio.data._stored import StoredArray, row_chunks
 from nescio.data._values import Picture, Row, Text, Value
 from nescio.data.preprocess._base import Preprocess, check_scaling, scaled, sizes_text
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from nescio.data._schema import TableSchema
 
 BYTES = (0.0, 255.0)
-RESIZE_MODES = ("stretch", "crop", "pad")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ SourceClass = TypeVar("SourceClass", bound=type[Source])
 # Options of `open_source` as messages call them, and what they go with.
 GOES_WITH = {
     "size": "a folder of pictures",
+    "resize": "a folder of pictures",
     "strict": "a folder of pictures",
     "label": "a .csv file",
     "split": "a data set of the catalog",
@@ -71,6 +72,7 @@ def open_source(
     *,
     label: str | None = None,
     size: int | tuple[int, int] | None = None,
+    resize: str | None = None,
     strict: bool = False,
     split: str | None = None,
     data_dir: str | Path | None = None,
@@ -82,7 +84,8 @@ def open_source(
         content: The bytes of a file, where they are not on the disk; `place` is then only its name.
         label: The column of a .csv file that holds the labels; without a header, its number from 1 on.
             Default: label, class, target or y, else the last.
-        size: (height, width), or one number, that the pictures of a folder are stretched to in training.
+        size: (height, width), or one number, that the pictures of a folder are brought to in training.
+        resize: How: "stretch" (the default), "crop" the middle, or "pad" with black.
         strict: Whether training refuses a folder with files that can't be read as pictures.
         split: "train" or "test" (the default) of a data set of the catalog.
         data_dir: A folder that holds the files of a data set of the catalog already.
@@ -99,7 +102,14 @@ def open_source(
         >>> len(source), source.labels.classes
         (2, ('cat', 'dog'))
     """
-    options = {"label": label, "size": size, "strict": strict or None, "split": split, "data_dir": data_dir}
+    options = {
+        "label": label,
+        "size": size,
+        "resize": resize,
+        "strict": strict or None,
+        "split": split,
+        "data_dir": data_dir,
+    }
     found = Place(str(place), content)
     kind = _kind_of(found)
     given = {}

@@ -6,23 +6,54 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from nescio._checks import require_whole
-from nescio.data._pictures import SUFFIXES, Header
+from nescio.data._decoding import PictureForm, decode_folder
+from nescio.data._pictures import RESIZE_MODES, SUFFIXES, Header
 from nescio.data._values import Picture
 from nescio.data.dataset import Dataset
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64
 USUAL_SIZE = (32, 32)
 SYSTEM_FILES = ("thumbs.db", "desktop.ini")
+SAMPLED_HEADERS = 1000  # of a large folder
+
+
+@dataclass(frozen=True)
+class HeaderSummary:
+    """What the pictures of a folder are like, as their headers say; of a large folder, those of many of them.
+
+    Args:
+        count: How many pictures there are.
+        smallest: (height, width) of the one with the fewest pixels.
+        median: Of the one in the middle.
+        largest: Of the one with the most pixels.
+        channels: 1 where all are grey, else 3.
+        has_one_size: Whether all are of the same size.
+    """
+
+    count: int
+    smallest: tuple[int, int]
+    median: tuple[int, int]
+    largest: tuple[int, int]
+    channels: int
+    has_one_size: bool
+
+    def __str__(self) -> str:
+        colour = "grey" if self.channels == 1 else "colour"
+        if self.has_one_size:
+            return f"{self.count:,} pictures of {_in_words(self.median)} pixels, {colour}"
+        sizes = f"{_in_words(self.smallest)} to {_in_words(self.largest)} pixels"
+        return f"{self.count:,} pictures of {sizes}, the median {_in_words(self.median)}, {colour}"
 
 
 class PictureFile(Source):
@@ -65,23 +96,34 @@ class PictureFolder(Source):
 
     Args:
         place: Where the folder is; the names of the inputs begin with its name.
-        size: Size that every picture is stretched to for training: (height, width), or one number for a
+        size: Size that every picture is brought to for training: (height, width), or one number for a
             square. Default: the pictures' own size if they share one of at most 64 pixels a side, else
             32 x 32.
+        resize: How a picture is brought to that size: "stretch" it, "crop" the middle once the shorter side
+            fits, or "pad" it with black once the longer side fits.
         strict: Refuse to train on a folder with files that can't be read as pictures. Otherwise one warning
             counts and names them, and they are passed over.
     """
 
     kind: ClassVar[str] = "pictures"
     about: ClassVar[str] = "folders without one sub-folder a class"
-    options: ClassVar[tuple[str, ...]] = ("size", "strict")
+    options: ClassVar[tuple[str, ...]] = ("size", "resize", "strict")
 
-    def __init__(self, place: Place, size: int | tuple[int, int] | None = None, strict: bool = False) -> None:
+    def __init__(
+        self,
+        place: Place,
+        size: int | tuple[int, int] | None = None,
+        resize: str = "stretch",
+        strict: bool = False,
+    ) -> None:
+        if resize not in RESIZE_MODES:
+            raise InputError(f"resize must be one of {', '.join(RESIZE_MODES)}, got {resize!r}")
         folder = place.path
         self.name = folder.resolve().name
         self._given = Path(place.name)
         self._folder = folder
         self._size = _checked_size(size)
+        self._resize = resize
         self._strict = strict
         self._files = _files_in(folder)
         self._pictures = [file for file in self._files if file.suffix.lower() in SUFFIXES]
@@ -93,10 +135,16 @@ class PictureFolder(Source):
 
     @classmethod
     def open(
-        cls, place: Place, *, size: int | tuple[int, int] | None = None, strict: bool = False, **_: Any
+        cls,
+        place: Place,
+        *,
+        size: int | tuple[int, int] | None = None,
+        resize: str = "stretch",
+        strict: bool = False,
+        **_: Any,
     ) -> PictureFolder:
         """List its files; none is read yet."""
-        return cls(place, size, strict)
+        return cls(place, size, resize, strict)
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -131,74 +179,83 @@ class PictureFolder(Source):
             positions.append(classes.index(file.parts[0]))
         return Labels(torch.tensor(positions, dtype=torch.int64), tuple(classes))
 
+    def header_summary(self) -> HeaderSummary:
+        """What the pictures are like, by the headers of some of them; none is decoded.
+
+        Raises:
+            DataError: If there is none that begins like a picture.
+        """
+        return self._summary_of(self._pictures)
+
+    def _summary_of(self, pictures: Sequence[Path]) -> HeaderSummary:
+        headers = self._sampled_headers(pictures)
+        if not headers:
+            raise DataError(f"{self._folder} holds no readable picture")
+        by_area = sorted((header.size for header in headers), key=lambda size: size[0] * size[1])
+        return HeaderSummary(
+            count=len(pictures),
+            smallest=by_area[0],
+            median=by_area[len(by_area) // 2],
+            largest=by_area[-1],
+            channels=1 if all(header.grey for header in headers) else 3,
+            has_one_size=len(set(by_area)) == 1,
+        )
+
+    def _sampled_headers(self, pictures: Sequence[Path]) -> list[Header]:
+        """Of all pictures, or of many spread evenly where those of many tell what training needs to know."""
+        step = max(1, len(pictures) // SAMPLED_HEADERS)
+        headers = self._headers(pictures[::step])
+        # That all are grey or alike is only known of all: one that is not would lose its colours.
+        is_certain = any(not one.grey for one in headers) and len({one.size for one in headers}) > 1
+        if step > 1 and not is_certain:
+            headers = self._headers(pictures)
+        return headers
+
+    def _headers(self, pictures: Iterable[Path]) -> list[Header]:
+        """Of those that begin like pictures."""
+        headers = []
+        for file in pictures:
+            with suppress(DataError):
+                headers.append(Picture(self._folder / file, file.name).header())
+        return headers
+
     def labelled(self, preprocess: Preprocess | None = None) -> Dataset:
-        """Images of every sub-folder; what is no picture is passed over with a warning, or refused."""
+        """Images of every sub-folder; what is no picture is passed over with a warning, or refused.
+
+        Few are held in memory. Many are decoded once into a file in the cache, and read from there. Where the
+        disk has no room for that, they are decoded each time they are needed.
+        """
         classes = _class_folders(self._folder)
         if len(classes) < 2:
             found = f"only {classes[0]}" if classes else "none"
             raise DataError(f"{self._folder} needs two or more class folders, got {found}")
-        files = self._files_below(classes)
-        unreadable: dict[Path, str] = {}
-        pictures = self._named_as_pictures(files, unreadable)
-        if preprocess is None:
-            headers = self._headers(pictures, unreadable)
-            pictures = list(headers)
-            form: Sequence[int] = _common_form(headers.values(), self._size)
-        else:
-            form = preprocess.input_shape
-            if len(form) != 3:
-                raise DataError(f"the model takes rows of numbers, {self._folder} is a folder of pictures")
-        images, read = self._pixels(pictures, form, unreadable)
+        files = [file for file in self._files if file.parts[0] in classes and len(file.parts) > 1]
+        pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
+        decoded = decode_folder(self._folder, pictures, self._form_of(pictures, preprocess))
+        unreadable = {pictures[position]: reason for position, reason in decoded.unreadable.items()}
+        for file in files:
+            if file.suffix.lower() not in SUFFIXES:
+                unreadable[file] = f"{file.name} is named as none of {', '.join(SUFFIXES)}"
         self._tell_of(unreadable, len(files))
-        labels = [classes.index(file.parts[0]) for file in read]
+        labels = [classes.index(pictures[position].parts[0]) for position in decoded.kept.tolist()]
         present = set(labels)
         for label, name in enumerate(classes):
             if label not in present:
                 raise DataError(f"class folder {name} in {self._folder} holds no readable picture")
-        return Dataset(images, torch.tensor(labels), tuple(classes), self.name)
+        return Dataset(decoded.images, torch.tensor(labels), tuple(classes), self.name)
 
-    def _files_below(self, classes: Sequence[str]) -> list[Path]:
-        files = []
-        for file in self._files:
-            if len(file.parts) > 1 and file.parts[0] in classes:
-                files.append(file)
-        return files
-
-    def _named_as_pictures(self, files: Iterable[Path], unreadable: dict[Path, str]) -> list[Path]:
-        named = []
-        for file in files:
-            if file.suffix.lower() in SUFFIXES:
-                named.append(file)
-            else:
-                unreadable[file] = f"{file.name} is named as none of {', '.join(SUFFIXES)}"
-        return named
-
-    def _headers(self, files: Iterable[Path], unreadable: dict[Path, str]) -> dict[Path, Header]:
-        """Of all that begin like pictures; the rest joins the unreadable."""
-        headers = {}
-        for file in files:
-            try:
-                headers[file] = Picture(self._folder / file, file.name).header()
-            except DataError as error:
-                unreadable[file] = str(error)
-        return headers
-
-    def _pixels(
-        self, files: list[Path], form: Sequence[int], unreadable: dict[Path, str]
-    ) -> tuple[Tensor, list[Path]]:
-        """Images uint8 (N, *form) and the N files they are of; damaged ones join the unreadable."""
-        channels, height, width = form
-        images = torch.empty((len(files), channels, height, width), dtype=torch.uint8)
-        read: list[Path] = []
-        for file in files:
-            try:
-                pixels = Picture(self._folder / file, file.name).pixels(channels, (height, width))
-            except DataError as error:
-                unreadable[file] = str(error)
-                continue
-            images[len(read)] = pixels
-            read.append(file)
-        return images[: len(read)], read
+    def _form_of(self, pictures: Sequence[Path], preprocess: Preprocess | None) -> PictureForm:
+        """What a model takes; without one, channels that hold every picture, and the size to train on."""
+        if preprocess is not None:
+            if not isinstance(preprocess, ImagePreprocess):
+                raise DataError(
+                    f"the model takes {preprocess.kind.value}, {self._folder} is a folder of pictures"
+                )
+            channels, height, width = preprocess.input_shape
+            return PictureForm(channels, (height, width), preprocess.resize)
+        headers = self._sampled_headers(pictures)
+        channels = 1 if all(header.grey for header in headers) else 3
+        return PictureForm(channels, self._size or _usual_size(headers), self._resize)
 
     def _tell_of(self, unreadable: Mapping[Path, str], count: int) -> None:
         if not unreadable:
@@ -211,6 +268,10 @@ class PictureFolder(Source):
         if self._strict:
             raise DataError(message)
         warnings.warn(f"{message}; they are passed over", NescioWarning, stacklevel=3)
+
+
+def _in_words(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -243,13 +304,11 @@ def _checked_size(size: object) -> tuple[int, int] | None:
     return sides[0], sides[1]
 
 
-def _common_form(headers: Iterable[Header], size: tuple[int, int] | None) -> tuple[int, int, int]:
-    """The number of channels that holds every picture, and the size asked for, shared or usual."""
-    headers = list(headers)
-    channels = 1 if all(header.grey for header in headers) else 3
-    if size is None:
-        sizes = {header.size for header in headers}
-        size = sizes.pop() if len(sizes) == 1 else USUAL_SIZE
-        if max(size) > LARGEST_OWN_SIZE:
-            size = USUAL_SIZE
-    return channels, *size
+def _usual_size(headers: Sequence[Header]) -> tuple[int, int]:
+    """The size that all pictures share if it is small, else the usual one."""
+    sizes = {header.size for header in headers}
+    if len(sizes) == 1:
+        (shared,) = sizes
+        if max(shared) <= LARGEST_OWN_SIZE:
+            return shared
+    return USUAL_SIZE
