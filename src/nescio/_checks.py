@@ -21,14 +21,14 @@ LARGEST_PRIOR = 1e6
 
 
 def describe(value: object) -> str:
-    """A tensor by its type and shape, anything else by its type: short, for messages."""
+    """Describe a tensor by its type and shape, anything else by its type: short, for messages."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return type(value).__name__
 
 
 def require_floating(name: str, value: object, class_axis: int) -> Tensor:
-    """A floating tensor with two or more classes on its class axis."""
+    """Refuse what is no floating tensor with two or more classes on its class axis; return the tensor."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating point numbers, got {describe(value)}")
     if not -value.ndim <= class_axis < value.ndim:
@@ -68,7 +68,7 @@ def require_bool(name: str, value: object) -> None:
 
 
 def require_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """A whole number from `least` on, and at most `most` if that is given."""
+    """Refuse what is no whole number from `least` on, and at most `most` if that is given."""
     # numbers.Integral: numpy's whole numbers too.
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
     if is_whole and least <= int(value) <= (int(value) if most is None else most):  # type: ignore[call-overload]
@@ -78,7 +78,7 @@ def require_whole(name: str, value: object, least: int = 1, most: int | None = N
 
 
 def require_prior(prior: float) -> float:
-    """The prior of each class as a float, within the bounds that the formulas were checked for."""
+    """Refuse a prior outside the bounds that the formulas were checked for; return it as a float."""
     if not _is_number(prior) or not LEAST_PRIOR <= prior <= LARGEST_PRIOR:
         raise InputError(f"prior must be a number from {LEAST_PRIOR:g} to {LARGEST_PRIOR:g}, got {prior!r}")
     return float(prior)
@@ -92,7 +92,7 @@ def looks_at_values(tensor: Tensor, validate: bool | None) -> bool:
 
 
 def require_evidence(evidence: Tensor, validate: bool | None) -> None:
-    """Evidence that is finite and zero or more; the smallest and the largest value tell."""
+    """Refuse evidence that is not finite and zero or more; the smallest and the largest value tell."""
     if evidence.numel() and looks_at_values(evidence, validate):
         least, most = (float(bound) for bound in evidence.detach().aminmax())
         if least < 0:
@@ -102,5 +102,5 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """float64 stays; everything narrower is computed in float32."""
+    """Convert to float32 whatever is narrower; float64 stays."""
     return x if x.dtype == torch.float64 else x.float()

@@ -246,7 +246,7 @@ def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
 
 
 def _require_divergence_weight(weight: float | str) -> None:
-    """A number from 0 on, or "auto"."""
+    """Refuse what is neither a number from 0 on nor "auto"."""
     if isinstance(weight, str) and weight == AUTO:
         return
     if isinstance(weight, str):

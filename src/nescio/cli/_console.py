@@ -80,7 +80,7 @@ def logs_kept_quiet(up_to: int = logging.WARNING) -> Iterator[None]:
 
 
 def require_folder(out: Path) -> None:
-    """A folder that results can be written to; said before a training, not after it."""
+    """Refuse a folder that results can't be written to, before a training and not after it."""
     from nescio.errors import InputError
 
     try:

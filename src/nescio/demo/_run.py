@@ -69,7 +69,7 @@ class DemoResult:
 
 
 def require_extras() -> None:
-    """Say what is missing before the training, not after it."""
+    """Refuse to start where a package is missing, before the training and not after it."""
     for module, package in EXTRAS.items():
         try:
             import_module(module)

@@ -9,7 +9,7 @@ from nescio.errors import InputError
 
 
 def whole_numbers(name: str, values: object) -> tuple[int, ...]:
-    """A list or tuple of whole numbers from 1 on, as a tuple."""
+    """Refuse what is no list or tuple of whole numbers from 1 on; return it as a tuple."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise InputError(f"{name} must be a list of whole numbers, got {values!r}")
     for value in values:
@@ -18,6 +18,6 @@ def whole_numbers(name: str, values: object) -> tuple[int, ...]:
 
 
 def require_dropout(dropout: object) -> None:
-    """A share from 0 to below 1."""
+    """Refuse what is no share from 0 to below 1."""
     if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
         raise InputError(f"dropout must be 0 or more and below 1, got {dropout!r}")

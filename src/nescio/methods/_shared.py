@@ -15,7 +15,7 @@ from nescio.opinions.categorical import Categorical
 
 
 def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The mean cross-entropy of a batch (), and the logits (N, K)."""
+    """Compute the mean cross-entropy of a batch (), and the logits (N, K)."""
     logits = at_least_float32(module(batch.inputs))
     if batch.weights is None:
         return cross_entropy(logits, batch.labels), logits
@@ -23,7 +23,7 @@ def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 
 def mean_of_softmax(passes: Iterable[Tensor]) -> Categorical:
-    """The mean probabilities of several passes' logits (N, K), one at a time in memory."""
+    """Average the probabilities of several passes' logits (N, K), one at a time in memory."""
     total: Tensor | None = None
     count = 0
     for logits in passes:
@@ -35,7 +35,7 @@ def mean_of_softmax(passes: Iterable[Tensor]) -> Categorical:
 
 
 def weight_penalty(module: nn.Module, decay: float) -> Tensor | float:
-    """decay / 2 times the squared weights of the dense layers."""
+    """Compute decay / 2 times the squared weights of the dense layers."""
     if not decay:
         return 0.0
     squares = []

@@ -133,7 +133,7 @@ class Method(ABC):
         return 1
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
-        """The encoder as this method likes it, where the user has chosen none.
+        """Adapt the default encoder to this method, where the user has chosen none.
 
         Args:
             encoder: The default for the data.
@@ -141,11 +141,11 @@ class Method(ABC):
         return encoder
 
     def layers(self) -> Layers:
-        """What networks are built from; a method with layers of its own requires `Ability.LAYERS`."""
+        """Give the layers that networks are built from; other ones than torch's require `Ability.LAYERS`."""
         return TORCH_LAYERS
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
-        """A new network for this method.
+        """Build a new network for this method.
 
         Args:
             encoder: What to build.
@@ -165,7 +165,7 @@ class Method(ABC):
         return encoder.build(self.layers())
 
     def check_module(self, module: nn.Module) -> nn.Module:
-        """A network of the user's own, made ready for this method.
+        """Refuse a network of the user's own that this method can't train, and make others ready.
 
         Args:
             module: Network from inputs (N, ...) to logits (N, K).
@@ -181,7 +181,7 @@ class Method(ABC):
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:
-        """The parts of a built network that are trained one after the other, each with its own optimiser.
+        """List the parts of a network that are trained one after the other, each with its own optimiser.
 
         Args:
             module: What `build` or `check_module` gave.
@@ -192,7 +192,7 @@ class Method(ABC):
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
-        """What is minimised.
+        """Compute the loss of a batch, which is minimised.
 
         In evaluation mode it is the loss of held-out samples: nothing is drawn, no gradient is needed.
 
@@ -219,7 +219,7 @@ class Method(ABC):
         raise InputError(f"the method {self.name} has no second stage")
 
     def interpret(self, logits: Tensor) -> Prediction:
-        """What the logits of one forward pass say.
+        """Turn the logits of one forward pass into a prediction.
 
         Args:
             logits: Outputs of the network (N, K).
@@ -230,7 +230,7 @@ class Method(ABC):
         return Categorical.from_logits(logits)
 
     def predict(self, module: nn.Module, inputs: Tensor, generator: torch.Generator) -> Prediction:
-        """The prediction for some inputs.
+        """Predict some inputs.
 
         Args:
             module: Network in evaluation mode.
@@ -288,7 +288,7 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:
-    """The mean of losses, weighted where there are weights.
+    """Average losses, weighted where there are weights.
 
     Args:
         losses: Loss of each sample (N,).

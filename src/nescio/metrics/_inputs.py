@@ -19,7 +19,7 @@ def flat(tensor: Tensor) -> Tensor:
 
 
 def require_probabilities(prediction: Prediction, name: str = "prediction") -> Tensor:
-    """The probabilities (..., K) of a prediction as (M, K): one sample or more, each row sums to 1."""
+    """Return the probabilities (..., K) as (M, K); refuse none at all, and rows that do not sum to 1."""
     if not isinstance(getattr(prediction, "probabilities", None), Tensor):
         raise InputError(f"{name} must be an Opinion or a Categorical, got {describe(prediction)}")
     given = require_floating(f"{name}.probabilities", prediction.probabilities, class_axis=-1)
@@ -35,7 +35,7 @@ def require_probabilities(prediction: Prediction, name: str = "prediction") -> T
 
 
 def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
-    """True classes (...) of a prediction as (M,): whole numbers from 0 to K - 1."""
+    """Return true classes (...) of a prediction as (M,); refuse all but whole numbers from 0 to K - 1."""
     shape = tuple(prediction.probabilities.shape[:-1])
     last = prediction.num_classes - 1
     whole = isinstance(labels, Tensor) and labels.dtype in WHOLE
@@ -49,7 +49,7 @@ def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
 
 
 def require_scores(name: str, scores: Tensor) -> Tensor:
-    """Finite numbers (...), one or more, as float64 (M,)."""
+    """Return scores (...) as float64 (M,); refuse none, and those that are not finite."""
     if not isinstance(scores, Tensor) or not scores.is_floating_point():
         raise InputError(f"{name} must be a tensor of floating point numbers, got {describe(scores)}")
     if not scores.numel():
@@ -60,7 +60,7 @@ def require_scores(name: str, scores: Tensor) -> Tensor:
 
 
 def require_correct(correct: Tensor, scores: Tensor) -> Tensor:
-    """Whether each answer is right, (...) as (M,): bool, one for each score."""
+    """Return whether each answer is right, (...) as (M,); refuse all but a bool for each score."""
     if not isinstance(correct, Tensor) or correct.dtype != torch.bool or correct.shape != scores.shape:
         expected = f"a bool tensor of shape {tuple(scores.shape)}"
         raise InputError(f"correct must be {expected}, got {describe(correct)}")

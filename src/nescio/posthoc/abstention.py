@@ -486,7 +486,7 @@ _OPTIONAL = {"max_error", "confidence", "target_coverage", "held_out_error", "bo
 
 
 def _require(name: str, value: Any) -> Any:
-    """The value, a number as float; an error if it is not what this field must be."""
+    """Refuse a value that is not what this field must be; return it, a number as float."""
     if name == "measure":
         if value not in MEASURES:
             raise InputError(f"measure must be one of {', '.join(MEASURES)}, got {value!r}")
@@ -498,7 +498,7 @@ def _require(name: str, value: Any) -> Any:
 
 
 def _require_agreement(rule: AbstentionRule) -> None:
-    """Fields together: one target, and a promise only where one was made and kept."""
+    """Refuse fields that contradict each other: one target, and a promise only where it was made and kept."""
     promised = rule.max_error is not None
     kept = promised and rule.met
     broken = promised and not rule.met
@@ -521,7 +521,7 @@ def _require_prediction(prediction: object) -> Prediction:
 
 
 def _require_labels(labels: Tensor, prediction: Prediction) -> Tensor:
-    """Whole numbers, one for each prediction, each one of its classes."""
+    """Refuse all but whole numbers, one for each prediction, each one of its classes."""
     shape = tuple(_require_prediction(prediction).labels.shape)
     if not isinstance(labels, Tensor) or labels.dtype not in _WHOLE or tuple(labels.shape) != shape:
         raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")

@@ -67,7 +67,7 @@ def _prepare_each(inputs: Sequence[Input], preprocess: Preprocess) -> Prepared:
 
 
 def require_pixels(inputs: FileInputs, max_pixels: int) -> None:
-    """Few enough pixels in all, by what the headers of the files say: none is decoded for it."""
+    """Refuse too many pixels in all, by what the headers of the files say: none is decoded for it."""
     total = 0
     for one in inputs.inputs:
         if not isinstance(one.value, Picture):

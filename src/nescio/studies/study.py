@@ -60,7 +60,7 @@ class Study:
 
 
 def require_names(argument: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Names that are all known."""
+    """Refuse names that are not known."""
     for name in given:
         if name not in known:
             raise InputError(f"{argument} must be of {', '.join(known)}, got {name!r}")

@@ -136,7 +136,7 @@ class Preprocess(ABC):
 
 
 def check_scaling(mean: tuple[float, ...], scale: tuple[float, ...], count: int) -> None:
-    """A finite mean and a positive scale for each of so many channels."""
+    """Refuse all but a finite mean and a positive scale for each of so many channels."""
     if len(mean) != len(scale) or not all(0 < value < math.inf for value in scale):
         raise InputError(f"scale must be one positive number for each mean, got {scale}")
     if not all(math.isfinite(value) for value in mean):

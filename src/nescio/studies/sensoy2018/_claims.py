@@ -38,7 +38,7 @@ UNSTABLE = 4  # times the standard deviation: with three seeds chance makes it o
 
 
 def check_all(results: PaperResults) -> list[CheckedClaim]:
-    """Every claim; one without results is marked so."""
+    """Check every claim; one without results is marked so."""
     return [_checked(results, claim) for claim in CLAIMS]
 
 
