@@ -154,7 +154,7 @@ class PictureRows(RowReader):
         folder: Where they are.
         files: Their paths inside the folder.
         form: What they are brought to.
-        fingerprint: Of the files.
+        fingerprint: Fingerprint of the files.
     """
 
     def __init__(self, folder: Path, files: Sequence[Path], form: PictureForm, fingerprint: str) -> None:

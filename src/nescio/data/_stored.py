@@ -75,7 +75,7 @@ class FileRows(RowReader):
         shape: (N, ...), of all rows.
         dtype: One of `DTYPES`.
         offset: Where in the file the first row begins, in bytes.
-        fingerprint: Of the rows, see RowReader.
+        fingerprint: Fingerprint of the rows, see RowReader.
 
     Raises:
         DataError: If the file is too short for that, or can't be opened.

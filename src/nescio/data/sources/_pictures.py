@@ -35,8 +35,8 @@ class HeaderSummary:
     Args:
         count: How many pictures there are.
         smallest: (height, width) of the one with the fewest pixels.
-        median: Of the one in the middle.
-        largest: Of the one with the most pixels.
+        median: Size of the picture in the middle.
+        largest: Size of the picture with the most pixels.
         channels: 1 where all are grey, else 3.
         has_one_size: Whether all are of the same size.
     """
