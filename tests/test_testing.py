@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from nescio import testing
-from nescio.encoders import Ability, Layers, MLPSpec
+from nescio.encoders import Ability, InputKind, Layers, MLPSpec
 from nescio.errors import InputError
 from nescio.methods import Softmax
 from nescio.methods.registry import METHODS
@@ -130,3 +130,51 @@ def test_what_is_not_declared_is_not_asked_for():
 
     for check in testing.ENCODER_CHECKS[1:]:
         check(Silent(5, 3))
+
+
+class Bag(nn.Module):
+    """The mean over the embeddings of all places, where those behind the end may count."""
+
+    def __init__(self, counts_zeros):
+        super().__init__()
+        self.words = nn.Embedding(30, 4)
+        self.head = nn.Linear(4, 3)
+        self.counts_zeros = counts_zeros
+
+    def features(self, ids):
+        weights = torch.ones_like(ids) if self.counts_zeros else (ids != 0)
+        weights = weights[:, :, None].to(self.words.weight.dtype)
+        return (self.words(ids) * weights).sum(1) / weights.sum(1)
+
+    def forward(self, ids):
+        return self.head(self.features(ids))
+
+
+@dataclass(frozen=True)
+class BagSpec(MLPSpec):
+    """Of texts."""
+
+    inputs: ClassVar[InputKind] = InputKind.TEXTS
+    abilities: ClassVar[frozenset[Ability]] = frozenset({Ability.FEATURES})
+    counts_zeros: bool = False
+
+    @property
+    def num_features(self):
+        return 4
+
+    def build(self, layers=None):
+        return Bag(self.counts_zeros)
+
+
+def test_an_encoder_of_texts_must_not_read_behind_their_end():
+    for check in testing.ENCODER_CHECKS[1:]:
+        check(BagSpec(7, 3))
+    with pytest.raises(AssertionError, match="must not depend on zeros behind it, text 0"):
+        testing._ignores_what_is_behind_a_text(BagSpec(7, 3, counts_zeros=True))
+
+
+@pytest.mark.parametrize(
+    "check", [testing._works_in_float64, testing._works_in_bfloat16, testing._predicts_a_distribution]
+)
+def test_methods_can_be_checked_on_texts(check):
+    check(Softmax(), BagSpec(7, 3))

@@ -36,6 +36,7 @@ MethodCheck = Callable[[Method, EncoderSpec], None]
 EncoderCheck = Callable[[EncoderSpec], None]
 
 LEAST_ACCURACY = 0.9  # on data that any classifier tells apart
+_LEAST_VOCABULARY = 20  # tokens that every text encoder has
 
 
 def check_method(method: Method, encoder: EncoderSpec) -> None:
@@ -182,7 +183,7 @@ def _works_in_float64(method: Method, encoder: EncoderSpec) -> None:
     module = _built(method, encoder).double()
     batch = _batch_for(encoder)
     assert batch.input_range is not None
-    wide = batch._replace(inputs=batch.inputs.double(), input_range=batch.input_range.double())
+    wide = batch._replace(inputs=_in(torch.float64, batch.inputs), input_range=batch.input_range.double())
     loss, logits = method.objective(method.members(module.train())[0], wide, 0.5, 100)
     with torch.no_grad():
         prediction = method.predict(module.eval(), wide.inputs, _generator(0))
@@ -266,11 +267,27 @@ def _gives_logits(encoder: EncoderSpec) -> None:
         _require(torch.equal(weight, second.state_dict()[name]), f"{name} must follow torch's seed")
     for dtype in (torch.float32, torch.float64):
         for count in (1, 3):
-            inputs = _batch_for(encoder, count).inputs.to(dtype)
+            inputs = _in(dtype, _batch_for(encoder, count).inputs)
             logits = first.to(dtype).eval()(inputs)
             shape = tuple(logits.shape)
             _require(shape == (count, encoder.num_classes), f"logits must be (N, K), got {shape}")
-            _require(logits.dtype == dtype, f"logits must be {dtype} like the inputs, got {logits.dtype}")
+            _require(logits.dtype == dtype, f"logits must be {dtype} like the network, got {logits.dtype}")
+
+
+def _ignores_what_is_behind_a_text(encoder: EncoderSpec) -> None:
+    """Zeros behind the end of a text change nothing, nor do longer texts beside it."""
+    if encoder.inputs is not InputKind.TEXTS:
+        return
+    network = _seeded(encoder).eval()
+    ids = _batch_for(encoder).inputs
+    with torch.no_grad():
+        together = network(ids)
+        for place, text in enumerate(ids):
+            length = int((text != 0).sum())
+            alone = network(text[None, :length])[0]
+            assert_close(
+                alone, together[place], msg=f"a text must not depend on zeros behind it, text {place}"
+            )
 
 
 def _has_the_features_it_declares(encoder: EncoderSpec) -> None:
@@ -322,6 +339,7 @@ def _takes_the_layers_it_declares(encoder: EncoderSpec) -> None:
 ENCODER_CHECKS: tuple[EncoderCheck, ...] = (
     _goes_through_json,
     _gives_logits,
+    _ignores_what_is_behind_a_text,
     _has_the_features_it_declares,
     _has_the_dropout_it_declares,
     _takes_the_layers_it_declares,
@@ -350,9 +368,27 @@ def _built(method: Method, encoder: EncoderSpec) -> nn.Module:
 
 
 def _batch_for(encoder: EncoderSpec, count: int = 6) -> Batch:
-    inputs = torch.rand(count, *encoder.input_shape, generator=_generator(1))
+    if encoder.inputs is InputKind.TEXTS:
+        inputs = _tokens(count, encoder.input_shape[0])
+    else:
+        inputs = torch.rand(count, *encoder.input_shape, generator=_generator(1))
     labels = torch.arange(count) % encoder.num_classes
     return Batch(inputs, labels, None, torch.ones(encoder.input_shape[0]))
+
+
+def _tokens(count: int, max_length: int) -> Tensor:
+    """Ids of tokens (N, L) of texts that differ in length, with zeros behind the end of each."""
+    ids = torch.randint(1, _LEAST_VOCABULARY, (count, max_length), generator=_generator(1))
+    lengths = 1 + torch.arange(count) % max_length
+    is_behind_the_end = torch.arange(max_length) >= lengths[:, None]
+    return ids.masked_fill(is_behind_the_end, 0)
+
+
+def _in(dtype: torch.dtype, inputs: Tensor) -> Tensor:
+    """Numbers in this dtype; ids of tokens stay whole."""
+    if inputs.is_floating_point():
+        return inputs.to(dtype)
+    return inputs
 
 
 def _for_two_classes(encoder: EncoderSpec) -> EncoderSpec:

@@ -5,7 +5,7 @@ import pytest
 from nescio.encoders import ENCODERS, InputKind, make_encoder
 from nescio.testing import ENCODER_CHECKS
 
-SHAPES = {InputKind.IMAGES: (1, 16, 18), InputKind.ROWS: (5,)}
+SHAPES = {InputKind.IMAGES: (1, 16, 18), InputKind.ROWS: (5,), InputKind.TEXTS: (9,)}
 # Of those that need three channels or larger images.
 OWN_SHAPES = {"efficientnet-lite0": (3, 32, 34)}
 

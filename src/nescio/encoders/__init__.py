@@ -14,6 +14,7 @@ from nescio.encoders.base import (
 )
 from nescio.encoders.efficientnet import EfficientNetLite0Spec
 from nescio.encoders.lenet import LeNetSpec
+from nescio.encoders.minilm import MiniLMSpec
 from nescio.encoders.mlp import MLPSpec
 from nescio.encoders.registry import (
     ENCODERS,
@@ -25,7 +26,14 @@ from nescio.encoders.registry import (
 )
 from nescio.encoders.resnet import ResNet18Spec, ResNet50Spec
 
-OURS: tuple[type[EncoderSpec], ...] = (LeNetSpec, MLPSpec, ResNet18Spec, ResNet50Spec, EfficientNetLite0Spec)
+OURS: tuple[type[EncoderSpec], ...] = (
+    LeNetSpec,
+    MLPSpec,
+    ResNet18Spec,
+    ResNet50Spec,
+    EfficientNetLite0Spec,
+    MiniLMSpec,
+)
 
 for _spec in OURS:
     register_encoder(_spec)
@@ -40,6 +48,7 @@ __all__ = [
     "Layers",
     "LeNetSpec",
     "MLPSpec",
+    "MiniLMSpec",
     "Normalization",
     "ResNet18Spec",
     "ResNet50Spec",

@@ -40,7 +40,11 @@ def _check(name: str, spec: type[EncoderSpec]) -> None:
 ENCODERS: Registry[type[EncoderSpec]] = Registry("encoder", "nescio.encoders", check=_check)
 
 # What is trained where nobody has chosen an encoder.
-DEFAULT_ENCODERS: dict[InputKind | None, str] = {InputKind.IMAGES: "lenet", InputKind.ROWS: "mlp"}
+DEFAULT_ENCODERS: dict[InputKind | None, str] = {
+    InputKind.IMAGES: "lenet",
+    InputKind.ROWS: "mlp",
+    InputKind.TEXTS: "minilm",
+}
 
 
 def register_encoder(spec: SpecClass) -> SpecClass:
