@@ -25,7 +25,7 @@ from nescio.methods import EDL, Method, Softmax
 from nescio.training import Samples, TrainingSettings, as_input
 from nescio.training._loop import Loop
 
-SAMPLES, BATCH, REPETITIONS = 5120, 256, 7
+SAMPLES, BATCH, EPOCHS, REPETITIONS = 5120, 256, 15, 7
 MOST_TO_CROSS_ENTROPY, LEAST_TO_USUAL, MOST_TO_FORWARD = 1.05, 2.5, 1.03
 
 
@@ -34,12 +34,13 @@ class OneByOne(SampleDataset[tuple[Tensor, int]]):
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
+        self.images = samples.read()
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        image = self.samples.inputs[index].float().div(255)
+        image = self.images[index].float().div(255)
         return (image - 0.1307) / 0.3081, int(self.samples.labels[index])
 
 
@@ -61,8 +62,9 @@ def usual_epoch(samples: Samples) -> Callable[[], None]:
 
 def our_epoch(method: Method, samples: Samples) -> Callable[[], None]:
     """The library's loop."""
-    preprocess = Preprocess.fit(samples.inputs)
-    loop = Loop(method, method.build(LeNetSpec()), preprocess, TrainingSettings(batch_size=BATCH))
+    preprocess = Preprocess.fit(samples.read())
+    settings = TrainingSettings(epochs=EPOCHS, batch_size=BATCH).resolved(len(samples))
+    loop = Loop(method, method.build(LeNetSpec()), preprocess, settings)
     return lambda: void(loop.epoch(samples, 0))
 
 
@@ -83,18 +85,18 @@ def medians(works: dict[str, Callable[[], None]], repetitions: int = REPETITIONS
 
 def prediction_ratio(samples: Samples) -> float:
     """predict on raw images against the bare forward pass on inputs made ready before."""
-    preprocess = Preprocess.fit(samples.inputs)
+    preprocess = Preprocess.fit(samples.read())
     network = LeNetSpec().build().eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     classes = tuple("0123456789")
     model = TrainedModel(network, EDL(), classes, preprocess, LeNetSpec())
-    ready = [as_input(part, preprocess) for part in torch.split(samples.inputs[:], 1024)]
+    ready = [as_input(part, preprocess) for part in torch.split(samples.read(), 1024)]
 
     @torch.inference_mode()
     def forward() -> None:
         for part in ready:
             network(part)
 
-    taken = medians({"forward": forward, "predict": lambda: void(model.predict(samples.inputs))}, 15)
+    taken = medians({"forward": forward, "predict": lambda: void(model.predict(samples.read()))}, 15)
     return taken["predict"] / taken["forward"]
 
 

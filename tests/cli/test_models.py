@@ -115,9 +115,9 @@ def test_train_again_has_nothing_left_to_do(run, photos, model):
 
 
 def test_train_with_other_settings_is_refused(run, photos, model):
-    code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13)
+    code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13, "--batch-size", 8)
     assert code == 1
-    assert "holds another training: epochs was 12 and is now 13, batch_size was 16 and is now 256;" in err
+    assert "holds another training: epochs was 12 and is now 13, --batch-size was 16 and is now 8;" in err
 
 
 def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do(run, tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.training.small import LENET, METHODS, blobs, squares, trained, weights
+from tests.training.small import LENET, METHODS, blobs, squares, stored, trained, weights
 from torch import nn
 
 from nescio.data.preprocess import Preprocess, RowPreprocess
@@ -15,7 +15,7 @@ from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Ensemble, Softmax
 from nescio.training import Samples, TrainingSettings, fit
-from nescio.training._loop import _learning_rate_at, _member_seed, _split_evenly, flush_denormals
+from nescio.training._loop import _member_seed, flush_denormals
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
@@ -71,12 +71,6 @@ def test_a_weight_counts_like_repetition():
     torch.testing.assert_close(results[0], results[1], rtol=1e-6, atol=1e-8)
 
 
-def test_the_learning_rate_falls_like_a_cosine_or_stays():
-    cosine = TrainingSettings(epochs=10, learning_rate=0.1)
-    assert [round(_learning_rate_at(e, cosine), 6) for e in (0, 5, 10)] == [0.1, 0.05, 0.0]
-    assert _learning_rate_at(7, TrainingSettings(schedule="constant", learning_rate=0.1)) == 0.1
-
-
 def test_early_stopping_keeps_the_best():
     train, held_out = blobs(24), blobs(60, seed=3)
     noise = Samples(train.inputs, torch.randint(3, (24,), generator=torch.Generator().manual_seed(0)))
@@ -97,9 +91,6 @@ def test_every_member_has_a_seed_that_can_be():
 
 
 def test_one_sample_left_over_joins_a_batch():
-    assert [len(part) for part in _split_evenly(torch.arange(9), 4)] == [4, 5]
-    assert [len(part) for part in _split_evenly(torch.arange(10), 4)] == [4, 4, 2]
-    assert [len(part) for part in _split_evenly(torch.arange(1), 4)] == [1]
     module = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
     settings = TrainingSettings(epochs=1, batch_size=32)
     (metrics,) = fit(Softmax(), module, RowPreprocess((5,), (0.0,) * 5, (1.0,) * 5), blobs(33), settings)
@@ -200,3 +191,57 @@ def test_two_processes_do_what_one_does(tmp_path):
     torch.testing.assert_close(two["members"], one["members"], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(two["drawn"], one["drawn"], rtol=1e-2, atol=0)
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("method", [EDL(), Ensemble(2, epsilon=0.1)], ids=lambda m: m.name)
+def test_inputs_on_the_disk_are_learned_as_those_in_memory(method):
+    """Watched and attacked by their range too: all that looks at inputs streams."""
+    samples, held_out = squares(60), squares(40)
+    spec = replace(LENET, dropout=0.0)
+    expected, history = trained(method, samples, spec, held_out=held_out, shift=1, epochs=2)
+    from_disk, rows = stored(samples)
+    watched, _ = stored(held_out)
+    found, same = trained(method, from_disk, spec, held_out=watched, shift=1, epochs=2)
+    assert torch.equal(weights(found), weights(expected))
+    assert [row["held_out_loss"] for row in same] == [row["held_out_loss"] for row in history]
+    # All rows at once are read for what needs all of them, and never for a batch.
+    assert sorted(set(rows.counts)) == [28, 32, 60]
+
+
+def test_accumulated_batches_are_one_step():
+    samples = blobs(96)
+    spec = MLPSpec(5, 3, hidden=(8,))
+    softmax = [
+        weights(trained(Softmax(), samples, spec, precision="float64", schedule="constant", **size)[0])
+        for size in ({"batch_size": 32}, {"batch_size": 8, "accumulate": 4})
+    ]
+    torch.testing.assert_close(softmax[0], softmax[1], rtol=1e-8, atol=1e-10)
+
+
+def test_averaged_weights_are_watched_and_kept():
+    samples, held_out = blobs(96), blobs(60, seed=1)
+    module, history = trained(Softmax(), samples, held_out=held_out, ema=0.95)
+    with torch.no_grad():
+        logits = module(Preprocess.fit(samples.inputs)(held_out.inputs))
+    loss = torch.nn.functional.cross_entropy(logits, held_out.labels).item()
+    assert loss == pytest.approx(history[-1]["held_out_loss"], rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*as good as guessing")  # the plain one is, but for chance
+def test_class_weights_make_a_rare_class_heard():
+    generator = torch.Generator().manual_seed(0)
+    labels = (torch.arange(400) % 20 == 0).long()
+    inputs = torch.randn(400, 5, generator=generator)
+    inputs[:, 0] += 2.5 * labels
+    samples = Samples(inputs, labels)
+    found = {}
+    for name, options in {
+        "plain": {},
+        "weighted": {"class_weight": "balanced"},
+        "drawn": {"sampler": "balanced"},
+    }.items():
+        module, _ = trained(Softmax(), samples, MLPSpec(5, 2, hidden=(8,)), epochs=12, **options)
+        with torch.no_grad():
+            chosen = module(Preprocess.fit(inputs)(inputs)).argmax(1)
+        found[name] = float((chosen[labels == 1] == 1).double().mean())
+    assert min(found["weighted"], found["drawn"]) > found["plain"] + 0.15

@@ -222,3 +222,73 @@ def test_patience_of_a_lengthened_run_survives_a_stop(tmp_path):
     _, history = run_for(14)
     assert "former_held_out_loss" in history[0]
     assert len(history) > 4
+
+
+OPTIONS = [
+    {"optimizer": "adamw", "weight_decay": 0.1, "warmup": 0.5},
+    {"optimizer": "sgd", "clip_norm": 0.5},
+    {"optimizer": "rmsprop"},
+    {"optimizer": "nadam"},
+    {"optimizer": "adafactor"},
+    {"accumulate": 3},
+    {"ema": 0.9},
+    {"ema": 0.9, "patience": 2},
+    {"class_weight": "balanced"},
+    {"class_weight": [1.0, 2.0, 0.5]},
+    {"sampler": "balanced"},
+    {"encoder_rate": 0.1},
+    {"freeze_epochs": 3},
+]
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_with_every_option_a_run_goes_on_where_it_stopped(tmp_path, options):
+    samples = blobs(100)
+    samples = samples.take(torch.arange(80))  # classes of unequal size
+    spec = MLPSpec(5, 3, hidden=(16,), dropout=0.2)
+    watched = {"held_out": samples.take(torch.arange(30))}
+    whole, expected = trained(samples=samples, spec=spec, **watched, **options)
+    plain, _ = trained(samples=samples, spec=spec, **watched)
+    assert not torch.equal(weights(whole), weights(plain))  # the option is not ignored
+
+    def stop_at_two(metrics):
+        if metrics["epoch"] == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        trained(samples=samples, spec=spec, run=Run(tmp_path, {}), report=stop_at_two, **watched, **options)
+    again, history = trained(
+        samples=samples, spec=spec, run=Run(tmp_path, {}), seed_of_module=5, **watched, **options
+    )
+    assert torch.equal(weights(again), weights(whole))
+    assert [row["held_out_loss"] for row in history] == [row["held_out_loss"] for row in expected]
+    # With nothing left to do, the same once more.
+    once_more, _ = trained(
+        samples=samples, spec=spec, run=Run(tmp_path, {}), seed_of_module=6, **watched, **options
+    )
+    assert torch.equal(weights(once_more), weights(whole))
+
+
+def test_a_run_from_before_a_setting_was_there_goes_on(tmp_path):
+    now = TrainingSettings(epochs=3, batch_size=8).resolved(20).to_dict()
+    then = {
+        name: now[name] for name in ("epochs", "batch_size", "learning_rate", "schedule", "shift", "flip")
+    }
+    Run(tmp_path, {"settings": then})
+    Run(tmp_path, {"settings": now})
+    with pytest.raises(TrainingError, match="optimizer was adam and is now sgd"):
+        Run(tmp_path, {"settings": {**now, "optimizer": "sgd"}})
+
+
+def test_the_metrics_of_the_last_epoch_come_back_after_a_kill(tmp_path):
+    _, history = trained(run=Run(tmp_path, {}))
+    metrics = tmp_path / "metrics.jsonl"
+    whole = metrics.read_text()
+    metrics.write_text("".join(whole.splitlines(keepends=True)[:-1]))  # killed before it was written
+    assert len(trained(run=Run(tmp_path, {}))[1]) == len(history)
+    assert metrics.read_text() == whole
+    assert [json.loads(line)["epoch"] for line in whole.splitlines()] == [1, 2, 3, 4]

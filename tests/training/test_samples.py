@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tests.training.small import squares, stored
 
 import nescio as ev
 from nescio.training import Samples
@@ -18,3 +19,17 @@ def test_some_of_them_keep_their_weights():
     assert some.inputs.tolist() == [[6, 7], [2, 3]]
     assert some.total_weight == 6
     assert samples.input_range.tolist() == [6, 6]
+
+
+def test_samples_on_the_disk_are_read_when_they_are_taken():
+    samples = squares(20, weighted=True)
+    from_disk, rows = stored(samples)
+    assert (samples.is_resident, from_disk.is_resident) == (True, False)
+    assert (samples.readers, from_disk.readers) == (0, 1)
+    assert from_disk.input_size == 400
+    assert from_disk.weight_at(torch.tensor([2, 3])) == samples.take(torch.tensor([2, 3])).total_weight
+    assert rows.counts == []
+    assert torch.equal(from_disk.take(torch.tensor([5, 1])).read(), samples.inputs[[5, 1]])
+    assert rows.counts == [2]
+    assert torch.equal(from_disk.input_range, samples.input_range)
+    assert torch.equal(from_disk.read(), samples.inputs)

@@ -1,7 +1,13 @@
+"""Settings: what can be, and what is chosen by the size of the data."""
+
+import json
+import math
+
 import pytest
 
 import nescio as ev
 from nescio.training import TrainingSettings
+from nescio.training.settings import enough_steps
 
 
 @pytest.mark.parametrize(
@@ -26,8 +32,62 @@ from nescio.training import TrainingSettings
         {"flip": "no"},
         {"flip": 1},
         {"learning_rate": float("nan")},
+        {"optimizer": "step"},
+        {"weight_decay": -1.0},
+        {"warmup": 1.0},
+        {"clip_norm": -0.5},
+        {"accumulate": 0},
+        {"ema": 1.0},
+        {"class_weight": "equal"},
+        {"class_weight": [1.0, -1.0]},
+        {"class_weight": [0.0, 0.0]},
+        {"class_weight": 3.0},
+        {"sampler": "random"},
+        {"encoder_rate": float("inf")},
+        {"freeze_epochs": -1},
     ],
 )
 def test_settings_that_can_not_be(bad):
     with pytest.raises(ev.InputError, match=r"must be|can't be"):
         TrainingSettings(**bad)
+
+
+@pytest.mark.parametrize("num_train", [1, 30, 90, 484, 1_000, 5_000, 16_000, 60_000, 1_281_167])
+def test_small_data_get_enough_steps_and_large_data_no_more_than_they_need(num_train):
+    settings = TrainingSettings().resolved(num_train)
+    steps = math.ceil(num_train / settings.batch_size) * settings.epochs
+    assert steps >= 1_000
+    assert steps <= max(4_000, 5 * math.ceil(num_train / 256))
+    assert settings.batch_size in (16, 32, 64, 128, 256)
+    assert settings == settings.resolved(num_train)
+
+
+def test_steps_grow_with_the_data():
+    counts = [enough_steps(num_train) for num_train in range(1, 40_000, 97)]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (1_000, 3_500)
+
+
+def test_what_is_given_stays():
+    given = TrainingSettings(epochs=3, batch_size=7, optimizer="sgd", weight_decay=0.5, clip_norm=0.0)
+    for fine_tuned in (False, True):
+        settings = given.resolved(1_000, fine_tuned)
+        assert (settings.epochs, settings.batch_size, settings.optimizer) == (3, 7, "sgd")
+        assert (settings.weight_decay, settings.clip_norm) == (0.5, 0.0)
+
+
+def test_fewer_steps_of_an_epoch_make_more_epochs():
+    one = TrainingSettings(batch_size=16).resolved(800)
+    four = TrainingSettings(batch_size=16, accumulate=4).resolved(800)
+    assert (one.epochs, four.epochs) == (20, 77)
+
+
+def test_fine_tuning_has_an_optimiser_of_its_own():
+    settings = TrainingSettings().resolved(1_000, fine_tuned=True)
+    assert (settings.optimizer, settings.encoder_rate, settings.warmup) == ("adamw", 0.1, 0.1)
+    assert TrainingSettings().resolved(1_000).optimizer == "adam"
+
+
+def test_settings_go_through_json():
+    settings = TrainingSettings(class_weight=[1, 2.5]).resolved(10)
+    assert TrainingSettings(**json.loads(json.dumps(settings.to_dict()))) == settings

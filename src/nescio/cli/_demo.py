@@ -31,6 +31,7 @@ def demo(
         f"Training two networks on {len(inputs.train):,} real digits, {settings.epochs} epochs each: "
         "one evidential, one with softmax."
     )
+    assert settings.epochs is not None  # the demo writes them out
     with epoch_progress(settings.epochs, "evidential", "softmax") as report:
         outcome = run_demo(settings, inputs, report)
     path = write_report(outcome, out)

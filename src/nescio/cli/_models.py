@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nescio.cli import _training
 from nescio.cli._console import epoch_progress, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
@@ -42,27 +43,31 @@ def train(
         str | None,
         typer.Option("--network", "--encoder", help="Default: what fits the data."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 15,
-    batch_size: Annotated[int, typer.Option(help="Samples of a step.")] = 256,
-    learning_rate: Annotated[float, typer.Option(help="At the beginning.")] = 1e-3,
-    schedule: Annotated[str, typer.Option(help="Of the learning rate: cosine or constant.")] = "cosine",
+    epochs: _training.Epochs = None,
+    batch_size: _training.BatchSize = None,
+    learning_rate: _training.LearningRate = 1e-3,
+    schedule: _training.Schedule = "cosine",
     size: Annotated[
         int | None, typer.Option(help="Pictures of a folder are made this wide and high.")
     ] = None,
-    shift: Annotated[int, typer.Option(help="Move images by up to so many pixels in training.")] = 0,
-    flip: Annotated[bool, typer.Option(help="Mirror images by chance in training.")] = False,
-    patience: Annotated[
-        int | None,
-        typer.Option(
-            help="Watch a tenth of the training data; stop after so many epochs without gain on it, "
-            "and keep the best."
-        ),
-    ] = None,
+    patience: _training.Patience = None,
     label: Label = None,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float64.")] = "auto",
+    seed: _training.Seed = 0,
     data_dir: DataDir = None,
+    optimizer: _training.Optimizer = None,
+    weight_decay: _training.WeightDecay = None,
+    warmup: _training.Warmup = None,
+    clip_norm: _training.ClipNorm = None,
+    accumulate: _training.Accumulate = 1,
+    ema: _training.Ema = 0.0,
+    encoder_rate: _training.EncoderRate = None,
+    freeze_epochs: _training.FreezeEpochs = 0,
+    class_weight: _training.ClassWeight = None,
+    sampler: _training.Sampler = "shuffled",
+    shift: _training.Shift = 0,
+    flip: _training.Flip = False,
+    device: _training.Device = "auto",
+    precision: _training.Precision = "auto",
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli._choices import method_of, network_of
@@ -73,7 +78,26 @@ def train(
     from nescio.training._runtime import is_first_process, require_device
 
     how = TrainingSettings(
-        epochs, batch_size, learning_rate, schedule, shift, flip, patience, seed, device, precision
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        schedule=schedule,
+        shift=shift,
+        flip=flip,
+        patience=patience,
+        seed=seed,
+        device=device,
+        precision=precision,
+        optimizer=optimizer,
+        weight_decay=weight_decay,
+        warmup=warmup,
+        clip_norm=clip_norm,
+        accumulate=accumulate,
+        ema=ema,
+        class_weight=_training.parse_class_weight(class_weight),
+        sampler=sampler,
+        encoder_rate=encoder_rate,
+        freeze_epochs=freeze_epochs,
     )
     require_device(device)
     chosen = method_of(method, settings or [])
@@ -83,7 +107,12 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    with logs_kept_quiet(logging.INFO), epoch_progress(epochs, method, members=chosen.trainings) as report:
+    how = how.resolved(len(known))
+    assert how.epochs is not None
+    with (
+        logs_kept_quiet(logging.INFO),
+        epoch_progress(how.epochs, method, members=chosen.trainings) as report,
+    ):
         model = TrainedModel.train(
             known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
         )
@@ -98,6 +127,7 @@ def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how
     """End with an error after a training that has diverged, or never got anywhere."""
     from nescio.training._diagnostics import STUCK_STEPS, is_guessing
 
+    assert how.batch_size is not None
     steps = len(model.training["history"]) * math.ceil(len(known) / how.batch_size)
     kept = model.training.get("best") or model.training["last"]
     if steps >= STUCK_STEPS and is_guessing(kept["accuracy"], known.labels):

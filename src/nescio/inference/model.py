@@ -83,7 +83,8 @@ class TrainedModel:
             method: A method with its settings, or the name of one for its usual settings. Default: EDL.
             network: A spec, the name of an encoder, or a module of your own from inputs (N, ...) to logits
                 (N, K). Default: the paper's LeNet for images, a perceptron for rows.
-            settings: How to train.
+            settings: How to train; what they leave open is chosen by the size of the data, see
+                `TrainingSettings.resolved`.
             held_out: Labelled data to watch: its loss and accuracy are among the metrics of every epoch.
             run_dir: A folder for progress and checkpoints; called again with it, a training goes on.
             report: A function that is called with the metrics of every epoch.
@@ -99,6 +100,7 @@ class TrainedModel:
         settings = settings or TrainingSettings()
         if isinstance(data, Source):
             data = _numbers_of(data)
+        settings = settings.resolved(len(data))
         _check_data(data, settings)
 
         model = _untrained_model_for(data, method, network, settings.seed)

@@ -346,7 +346,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         precision = "auto"
         if next(self.model_.module.parameters()).dtype == torch.float64:
             precision = "float64"
-        return TrainingSettings(
+        settings = TrainingSettings(
             self.epochs,
             batch_size,
             self.learning_rate,
@@ -354,6 +354,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             seed=self._seed,
             precision=precision,
         )
+        return settings.resolved(count)
 
 
 def predict_opinion(estimator: Any, X: Any) -> Opinion:

@@ -86,6 +86,8 @@ class Method(ABC):
         is_stochastic: Whether a prediction draws at random.
         requires: What an encoder must be able to do.
         has_second_stage: Whether something is fitted on features after the training.
+        uses_input_range: Whether `objective` looks at a batch's `input_range`: inputs that lie on the disk
+            are gone through for it.
 
     Example:
         >>> from dataclasses import dataclass
@@ -108,6 +110,7 @@ class Method(ABC):
     is_stochastic: ClassVar[bool] = False
     requires: ClassVar[frozenset[Ability]] = frozenset()
     has_second_stage: ClassVar[bool] = False
+    uses_input_range: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from nescio._files import named, read_tensors, write_atomically, write_tensors
 from nescio.errors import ModelFileError, NescioWarning, TrainingError
+from nescio.training._average import WeightAverage
 from nescio.training._checkpoint import pack_optimizer, unpack_optimizer
 from nescio.training._runtime import is_first_process
-from nescio.training.settings import TrainingSettings
+from nescio.training.settings import TrainingSettings, former_settings
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -59,7 +60,10 @@ class TrainingState:
     member: int = 0
     best: _BestWeights = field(default_factory=_BestWeights)
     optimizer: torch.optim.Optimizer | None = None
-    saved_optimizer: Mapping[str, Tensor] = field(default_factory=dict)  # until the optimiser is there
+    average: WeightAverage | None = None
+    # What a checkpoint held, until the optimiser and the average are there to take it.
+    saved_optimizer: Mapping[str, Tensor] = field(default_factory=dict)
+    saved_average: Mapping[str, Tensor] = field(default_factory=dict)
     is_lengthened: bool = False  # its held-out losses were measured with the end of a shorter training
 
     @property
@@ -72,14 +76,20 @@ class TrainingState:
         """Epochs that the member being trained has had."""
         return len(self.member_history)
 
-    def start_member(self, member: int, optimizer: torch.optim.Optimizer) -> None:
+    def start_member(
+        self, member: int, optimizer: torch.optim.Optimizer, average: WeightAverage | None = None
+    ) -> None:
         """Go on with this member, or begin it."""
         if member != self.member:
             self.member = member
             self.best = _BestWeights()
             self.saved_optimizer = {}
+            self.saved_average = {}
         self.optimizer = optimizer
         unpack_optimizer(self.saved_optimizer, optimizer)
+        self.average = average
+        if average is not None:
+            average.unpack(self.saved_average)
 
     def compare_anew(self, measure: Callable[[], float], module: nn.Module) -> None:
         """Measure the best weights of a shorter training by the loss of the longer one.
@@ -102,6 +112,7 @@ class TrainingState:
 
     def is_done(self, settings: TrainingSettings) -> bool:
         """Whether the member has had its epochs, or nothing got better for longer than the patience."""
+        assert settings.epochs is not None
         if self.epochs_done >= settings.epochs:
             return True
         if settings.patience is None or self.best.weights is None:
@@ -164,7 +175,7 @@ class Run:
             present = json.loads(path.read_text())
         except json.JSONDecodeError as error:
             raise TrainingError(f"{path} is damaged; remove {self.folder} to start anew") from error
-        changes = _changes(present, self._settings)
+        changes = _changes(_with_later_settings(present, self._settings), self._settings)
         if not changes:
             return
         if list(changes) == [_EPOCHS] and _is_longer(*changes[_EPOCHS]):
@@ -189,6 +200,8 @@ class Run:
         if fabric.is_global_zero and self.checkpoint.exists():
             found = read_tensors(self.checkpoint)
             self._lengthen(found.header)
+            # A process that was killed after the checkpoint may not have come to write its metrics.
+            self._write_metrics(found.header.get("history", []))
         found = fabric.broadcast(found)
         if found is None:
             return TrainingState(module)
@@ -202,6 +215,7 @@ class Run:
                 header["member"],
                 best,
                 saved_optimizer=named(tensors, "optimizer"),
+                saved_average=named(tensors, "average"),
                 is_lengthened=header.get("epochs", self._epochs) != self._epochs,
             )
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
@@ -237,6 +251,9 @@ class Run:
             tensors[f"module.{name}"] = value
         for name, value in pack_optimizer(state.optimizer).items():
             tensors[f"optimizer.{name}"] = value
+        if state.average is not None:
+            for name, value in state.average.pack().items():
+                tensors[f"average.{name}"] = value
         for name, value in (state.best.weights or {}).items():
             tensors[f"best.{name}"] = value
         best = {
@@ -251,8 +268,24 @@ class Run:
             "epochs": self._epochs,
         }
         write_tensors(self.checkpoint, tensors, header)
-        lines = [json.dumps(metrics) + "\n" for metrics in state.history]
+        self._write_metrics(state.history)
+
+    def _write_metrics(self, history: list[Metrics]) -> None:
+        lines = [json.dumps(metrics) + "\n" for metrics in history]
         write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
+
+
+def _with_later_settings(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run from before some of those of now could be set, with what they were then."""
+    given = before.get("settings")
+    expected = now.get("settings")
+    if not isinstance(given, dict) or not isinstance(expected, dict):
+        return before
+    settings = dict(given)
+    for name, value in former_settings().items():
+        if name in expected:
+            settings.setdefault(name, value)
+    return {**before, "settings": settings}
 
 
 def _changes(before: object, now: object, name: str = "") -> dict[str, tuple[Any, Any]]:

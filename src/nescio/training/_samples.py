@@ -1,7 +1,8 @@
-"""Samples: what a training learns from."""
+"""Samples: what a training learns from, in memory or on the disk."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +19,7 @@ class Samples:
 
     Args:
         inputs: Raw inputs (N, ...), of any type: images (N, C, H, W) or rows (N, F). Those in memory are the
-            fast case; of those on the disk, each batch is read.
+            fast case; those on the disk are read batch by batch, while the batch before is computed.
         labels: Class indices (N,), int64.
         weights: How much each sample counts (N,), or None if all count alike.
 
@@ -47,9 +48,26 @@ class Samples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def is_resident(self) -> bool:
+        """Whether the inputs are in memory."""
+        return isinstance(self.inputs, Tensor)
+
+    @property
+    def readers(self) -> int:
+        """Threads that read batches ahead: as many as stored inputs say that they need, none in memory."""
+        if self.is_resident:
+            return 0
+        return int(getattr(self.inputs, "readers", 1))
+
+    @property
+    def input_size(self) -> int:
+        """Numbers of one input."""
+        return math.prod(self.inputs.shape[1:])
+
     @cached_property
     def input_range(self) -> Tensor:
-        """From the least to the greatest input in each channel (C,)."""
+        """From the least to the greatest input in each channel (C,); stored inputs are read once for it."""
         return input_range_of(self.inputs)
 
     @property
@@ -58,6 +76,18 @@ class Samples:
         if self.weights is None:
             return float(len(self))
         return float(self.weights.sum())
+
+    def weight_at(self, index: Tensor) -> float:
+        """The sum of the weights at these positions (M,); no input is read."""
+        if self.weights is None:
+            return float(len(index))
+        return float(self.weights[index].sum())
+
+    def read(self) -> Tensor:
+        """All inputs, in memory."""
+        if isinstance(self.inputs, Tensor):
+            return self.inputs
+        return self.inputs[:]
 
     def take(self, index: Tensor) -> Samples:
         """The samples at these positions (M,), in memory."""

@@ -46,6 +46,7 @@ class Ensemble(Method):
     paper: ClassVar[str] = (
         "Lakshminarayanan et al. 2017, Simple and Scalable Prediction Uncertainty Estimation"
     )
+    uses_input_range: ClassVar[bool] = True
 
     num_members: int = 5
     epsilon: float = 0.01
