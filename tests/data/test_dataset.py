@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -89,3 +91,20 @@ def test_table_does_the_same_for_rows():
 def test_table_refuses_what_is_not_finite_float32(features):
     with pytest.raises(DataError, match="features must be"):
         Table(features, torch.tensor([0]), ("a",), "bad")
+
+
+def test_groups_and_parts_are_checked_and_follow_their_samples():
+    numbers = torch.arange(3)
+    data = replace(made_table(), groups=numbers, parts=numbers)
+    taken = data.take(torch.tensor([2, 0]))
+    assert (taken.groups.tolist(), taken.parts.tolist()) == ([2, 0], [2, 0])
+    assert data.only(["b"]).groups.tolist() == [1, 2]
+    for wrong in (numbers[:2], numbers.float(), [0, 1, 2]):
+        with pytest.raises(DataError, match=r"groups must be int64 \(3,\), got"):
+            replace(data, groups=wrong)
+    with pytest.raises(DataError, match=r"parts must be 0\.\.2, the positions of"):
+        replace(data, parts=numbers + 1)
+
+
+def made_table():
+    return Table(torch.eye(3), torch.tensor([0, 1, 1]), ("a", "b"), "rows")

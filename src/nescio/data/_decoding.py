@@ -84,13 +84,17 @@ class DecodedPictures(NamedTuple):
     unreadable: dict[int, str]
 
 
-def decode_folder(folder: Path, files: Sequence[Path], form: PictureForm) -> DecodedPictures:
+def decode_folder(
+    folder: Path, files: Sequence[Path], form: PictureForm, selection: str = ""
+) -> DecodedPictures:
     """The pictures of a folder: in memory where they are few, else on the disk, else decoded when asked for.
 
     Args:
         folder: Where they are.
         files: Their paths inside the folder.
         form: What they are brought to.
+        selection: Which part of the folder the files are, in a word; what is kept of one part stays when
+            another is decoded.
 
     Raises:
         DataError: If a worker process was killed.
@@ -98,13 +102,14 @@ def decode_folder(folder: Path, files: Sequence[Path], form: PictureForm) -> Dec
     if len(files) * form.nbytes <= RESIDENT_BYTES:
         return _resident(folder, files, form)
     fingerprint = _fingerprint_of(folder, files)
+    home = _home_of(folder, selection)
     try:
-        images, unreadable = _stored(folder, files, form, fingerprint)
+        images, unreadable = _stored(folder, files, form, home / fingerprint)
     except DiskFullError as error:
         warnings.warn(
             f"{error}. Until then the pictures are decoded anew each time they are needed", NescioWarning, 2
         )
-        unreadable = _damage(folder, files, fingerprint)
+        unreadable = _damage(folder, files, home / f"{fingerprint}-checked.json")
         images = StoredArray(PictureRows(folder, files, form, fingerprint))
     kept = _positions_without(unreadable, len(files))
     if unreadable:
@@ -196,11 +201,11 @@ def _resident(folder: Path, files: Sequence[Path], form: PictureForm) -> Decoded
 
 
 def _stored(
-    folder: Path, files: Sequence[Path], form: PictureForm, fingerprint: str
+    folder: Path, files: Sequence[Path], form: PictureForm, stem: Path
 ) -> tuple[StoredArray, dict[int, str]]:
     """One row for every file, zeros where it can't be read; and why those can't."""
-    home = _home_of(folder)
-    path = home / f"{fingerprint}-{form}.npy"
+    home = stem.parent
+    path = home / f"{stem.name}-{form}.npy"
     needed = len(files) * form.nbytes
 
     def fill(writer: StoredArrayWriter) -> None:
@@ -214,7 +219,7 @@ def _stored(
                 progress.advance(progress.task_ids[0], len(block))
 
     if not path.is_file():
-        _forget_former(home, fingerprint)
+        _forget_former(home, stem.name)
     images = stored_once(path, form.shape, torch.uint8, fill, _tell_who_decodes)
     if len(images) != len(files):
         raise DataError(f"{path} holds {len(images)} pictures, {len(files)} were expected; remove it")
@@ -232,9 +237,8 @@ def _rows_of(block: Sequence[Pixels], form: PictureForm, writer: StoredArrayWrit
     return torch.from_numpy(rows)
 
 
-def _damage(folder: Path, files: Sequence[Path], fingerprint: str) -> dict[int, str]:
-    """Why pictures can't be read, by their positions: each is decoded once, and what was found is kept."""
-    path = _home_of(folder) / f"{fingerprint}-checked.json"
+def _damage(folder: Path, files: Sequence[Path], path: Path) -> dict[int, str]:
+    """Why pictures can't be read, by their positions: each is decoded once, and the path keeps why."""
     with suppress(OSError, ValueError, AttributeError):
         known = json.loads(path.read_text("utf-8"))
         return {int(position): str(reason) for position, reason in known.items()}
@@ -252,9 +256,9 @@ def _damage(folder: Path, files: Sequence[Path], fingerprint: str) -> dict[int, 
     return unreadable
 
 
-def _home_of(folder: Path) -> Path:
+def _home_of(folder: Path, selection: str) -> Path:
     """Where the caches of a folder are: together, so that those of its former content can be found."""
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(f"{folder.resolve()}\0{selection}")).hexdigest()[:16]
     return cache_dir() / "pictures" / name
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
-from nescio._checks import require_whole
+from nescio._checks import describe, require_whole
 from nescio._kinds import InputKind
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray, row_chunks, select_rows
 from nescio.errors import DataError, InputError
 
+PARTS = ("train", "validation", "test")
 AnyData = TypeVar("AnyData", "Dataset", "Table", "Texts")
 
 
@@ -27,6 +28,9 @@ class Dataset:
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
         name: Name of the data, for messages.
+        resize: How the pictures were brought to their size, see `ImagePreprocess`.
+        groups: int64 (N,); `split` keeps samples of one group together. None where all are on their own.
+        parts: int64 (N,), each a position among `PARTS`, where the data says itself what it is for.
 
     Raises:
         DataError: If these do not fit together.
@@ -45,12 +49,16 @@ class Dataset:
     labels: Tensor
     classes: tuple[str, ...]
     name: str
+    resize: str = "stretch"
+    groups: Tensor | None = None
+    parts: Tensor | None = None
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, images=self.images, labels=self.labels)
         if self.images.dtype != torch.uint8 or self.images.ndim != 4:
             raise DataError(f"{self.name}: images must be uint8 (N, C, H, W), got {_describe(self.images)}")
         _check_labels(self.name, len(self.images), self.labels, self.classes)
+        _check_memberships(self)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -89,7 +97,7 @@ class Dataset:
 
     def take(self, index: Tensor) -> Dataset:
         """The samples at these positions (M,), or where a mask (N,) is true; stored images are not copied."""
-        return replace(self, images=select_rows(self.images, index), labels=self.labels[index])
+        return replace(self, images=select_rows(self.images, index), **_taken(self, index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +110,8 @@ class Table:
         classes: The names of the classes, all different.
         name: Name of the data, for messages.
         schema: How the columns of a table became the F numbers; None for plain numbers without names.
+        groups: int64 (N,); `split` keeps rows of one group together. None where all are on their own.
+        parts: int64 (N,), each a position among `PARTS`, where the data says itself what it is for.
 
     Raises:
         DataError: If these do not fit together.
@@ -117,6 +127,8 @@ class Table:
     classes: tuple[str, ...]
     name: str
     schema: TableSchema | None = None
+    groups: Tensor | None = None
+    parts: Tensor | None = None
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, features=self.features, labels=self.labels)
@@ -130,6 +142,7 @@ class Table:
                 f"{self.name}: a schema of {self.schema.num_features} features for {self.features.shape[1]}"
             )
         _check_labels(self.name, len(self.features), self.labels, self.classes)
+        _check_memberships(self)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -168,7 +181,7 @@ class Table:
 
     def take(self, index: Tensor) -> Table:
         """The rows at these positions (M,), or where a mask (N,) is true; stored ones are not copied."""
-        return replace(self, features=select_rows(self.features, index), labels=self.labels[index])
+        return replace(self, features=select_rows(self.features, index), **_taken(self, index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +194,8 @@ class Texts:
         classes: The names of the classes, all different.
         name: Name of the data, for messages.
         column: The name of the column that they were in, where they came in a table.
+        groups: int64 (N,); `split` keeps texts of one group together. None where all are on their own.
+        parts: int64 (N,), each a position among `PARTS`, where the data says itself what it is for.
 
     Raises:
         DataError: If these do not fit together.
@@ -199,6 +214,8 @@ class Texts:
     classes: tuple[str, ...]
     name: str
     column: str | None = None
+    groups: Tensor | None = None
+    parts: Tensor | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.texts, str):
@@ -211,6 +228,7 @@ class Texts:
             if not text.strip():
                 raise DataError(f"{self.name}: texts[{position}] is empty")
         _check_labels(self.name, len(self.texts), self.labels, self.classes)
+        _check_memberships(self)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -250,7 +268,7 @@ class Texts:
         """The texts at these positions (M,), or where a mask (N,) is true."""
         positions = torch.arange(len(self))[index]
         taken = tuple(self.texts[position] for position in positions.tolist())
-        return replace(self, texts=taken, labels=self.labels[index])
+        return replace(self, texts=taken, **_taken(self, index))
 
 
 def _check_tensors(name: str, **fields: object) -> None:
@@ -275,6 +293,25 @@ def _check_labels(name: str, count: int, labels: Tensor, classes: tuple[str, ...
         raise DataError(
             f"{name}: labels must be 0..{len(classes) - 1}, got {int(labels.min())}..{int(labels.max())}"
         )
+
+
+def _check_memberships(data: Dataset | Table | Texts) -> None:
+    for field, values in (("groups", data.groups), ("parts", data.parts)):
+        if values is None:
+            continue
+        if not isinstance(values, Tensor) or values.dtype != torch.int64 or values.shape != data.labels.shape:
+            raise DataError(f"{data.name}: {field} must be int64 ({len(data)},), got {describe(values)}")
+    if data.parts is not None and len(data) and not 0 <= data.parts.min() <= data.parts.max() < len(PARTS):
+        raise DataError(f"{data.name}: parts must be 0..{len(PARTS) - 1}, the positions of {PARTS}")
+
+
+def _taken(data: Dataset | Table | Texts, index: Tensor) -> dict[str, Any]:
+    """What there is for each sample beside the inputs, at these positions or of this mask."""
+    return {
+        "labels": data.labels[index],
+        "groups": None if data.groups is None else data.groups[index],
+        "parts": None if data.parts is None else data.parts[index],
+    }
 
 
 def _only(data: AnyData, classes: Sequence[str | int]) -> AnyData:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from nescio._checks import require_whole
 from nescio._files import digest
-from nescio.data import Dataset, Preprocess, Source, StoredArray, Table, TableSchema, Texts
+from nescio.data import Dataset, ImagePreprocess, Preprocess, Source, StoredArray, Table, TableSchema, Texts
 from nescio.data._stored import row_chunks
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
@@ -380,9 +380,9 @@ def _untrained_model_for(
     network: EncoderSpec | str | nn.Module | None,
     seed: int,
 ) -> TrainedModel:
-    """Build a model for a data set; rows bring along what is known of their columns."""
+    """Build a model for a data set; the model keeps how the data was brought to its form."""
     schema = data.schema if isinstance(data, Table) else None
-    return untrained_model(
+    model = untrained_model(
         data.inputs,
         data.classes,
         method,
@@ -390,6 +390,9 @@ def _untrained_model_for(
         seed=seed,
         schema=schema,
     )
+    if isinstance(data, Dataset) and isinstance(model.preprocess, ImagePreprocess):
+        return replace(model, preprocess=replace(model.preprocess, resize=data.resize))
+    return model
 
 
 def _describe_run(

@@ -61,7 +61,7 @@ def test_options_that_go_with_each(photos, tmp_path):
         ("a.csv", {"strict": True}, "strict goes with a folder"),
         ("d.npz", {"strict": True}, "strict goes with a folder"),
         ("d.npz", {"label": "x"}, r"label goes with a \.csv file"),
-        ("photos", {"split": "test"}, "split goes with a data set of the catalog"),
+        ("a.csv", {"split": "test"}, "split goes with a data set of the catalog or a folder of pictures"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(photos, tmp_path, name, options, reason):

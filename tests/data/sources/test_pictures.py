@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 from tests.data.made import raw_png
 
-from nescio.data import ImagePreprocess, RowPreprocess, open_source
+from nescio.data import ImagePreprocess, RowPreprocess, open_source, split
+from nescio.data.dataset import PARTS
 from nescio.data.sources import _pictures as sources_pictures
 from nescio.errors import DataError, InputError, NescioWarning
 
@@ -256,3 +257,75 @@ def test_the_way_to_resize(photos, resize):
         open_source(photos, resize="zoom")
     with pytest.raises(InputError, match="resize goes with a folder of pictures"):
         open_source("rows.csv", b"1,2", resize="crop")
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """train/ and val/ and test/ above the class folders."""
+    for part, count in (("train", 4), ("val", 2), ("Test", 3)):
+        for name, value in (("cat", 10), ("dog", 200)):
+            for index in range(count):
+                picture(tmp_path / "parts" / part / name / f"{part}{index}.png", value + index)
+    return tmp_path / "parts"
+
+
+def test_folders_that_say_what_the_pictures_are_for(parts):
+    data = from_folder(parts)
+    assert data.classes == ("cat", "dog")
+    assert data.parts.bincount().tolist() == [8, 4, 6]
+    rest, test = split(data, 0.2, seed=0)
+    train, watched = split(rest, 0.1, seed=0)
+    assert [len(train), len(watched), len(test)] == [8, 4, 6]
+    assert (test.parts == PARTS.index("test")).all()
+    for part in (train, watched, test):
+        assert part.images[part.labels == 0].max() < 20
+        assert part.images[part.labels == 1].min() >= 200
+    labels = open_source(parts).labels
+    assert (labels.classes, labels.indices.bincount().tolist()) == (("cat", "dog"), [9, 9])
+
+
+def test_one_of_them(parts):
+    test = open_source(parts, split="test").labelled()
+    assert (len(test), test.classes) == (6, ("cat", "dog"))
+    assert len(open_source(parts, split="test")) == 6
+    assert len(open_source(parts, split="validation").labelled()) == 4
+    with pytest.raises(InputError, match="split must be one of train, validation, test, got 'half'"):
+        open_source(parts, split="half")
+    with pytest.raises(DataError, match="has no folder test of class folders; it has none"):
+        open_source(parts / "train", split="test")
+
+
+def test_a_part_without_class_folders_is_not_trained_on(parts):
+    picture(parts / "test" / "unknown.png", 77)
+    assert len(from_folder(parts)) == 18
+    assert open_source(parts).labels is None
+    assert len(open_source(parts)) == 19
+
+
+def test_classes_may_be_called_train_and_test(tmp_path):
+    for name in ("train", "test"):
+        picture(tmp_path / name / "0.png")
+    data = from_folder(tmp_path)
+    assert (data.classes, data.parts) == (("test", "train"), None)
+
+
+def test_a_class_beside_the_parts_means_that_they_are_classes(parts):
+    picture(parts / "owl" / "0.png")
+    data = from_folder(parts)
+    assert (data.classes, data.parts) == (("Test", "owl", "train", "val"), None)
+
+
+def test_groups_by_the_names_of_sub_folders(tmp_path):
+    for name in ("cat", "dog"):
+        for garden in range(6):
+            for index in range(3):
+                picture(tmp_path / "photos" / name / f"garden{garden}" / f"{index}.png")
+    data = open_source(tmp_path / "photos", group=2).labelled()
+    assert data.groups.bincount().tolist() == [6] * 6  # cats and dogs of one garden are one group
+    rest, held_out = split(data, 0.2, seed=3)
+    assert not set(rest.groups.tolist()) & set(held_out.groups.tolist())
+    assert len(held_out) == 6
+    with pytest.raises(DataError, match=r"group: .*0\.png does not lie 3 sub-folders deep"):
+        open_source(tmp_path / "photos", group="3")
+    with pytest.raises(InputError, match="group: the level of sub-folders must be a whole number"):
+        open_source(tmp_path / "photos", group="garden")

@@ -18,8 +18,9 @@ GOES_WITH = {
     "size": "a folder of pictures",
     "resize": "a folder of pictures",
     "strict": "a folder of pictures",
+    "group": "a folder of pictures or a .csv file",
     "label": "a .csv file",
-    "split": "a data set of the catalog",
+    "split": "a data set of the catalog or a folder of pictures",
     "data_dir": "a data set of the catalog",
 }
 
@@ -73,6 +74,7 @@ def open_source(
     label: str | None = None,
     size: int | tuple[int, int] | None = None,
     resize: str | None = None,
+    group: str | int | None = None,
     strict: bool = False,
     split: str | None = None,
     data_dir: str | Path | None = None,
@@ -86,8 +88,11 @@ def open_source(
             Default: label, class, target or y, else the last.
         size: (height, width), or one number, that the pictures of a folder are brought to in training.
         resize: How: "stretch" (the default), "crop" the middle, or "pad" with black.
+        group: What a split keeps together: the column of a table, or of a folder of pictures the level of
+            the sub-folders whose names are the groups, from 1 on.
         strict: Whether training refuses a folder with files that can't be read as pictures.
-        split: "train" or "test" (the default) of a data set of the catalog.
+        split: "train" or "test" (the default) of a data set of the catalog; of a folder of pictures with
+            sub-folders train, val or test the one to take, by default all of them.
         data_dir: A folder that holds the files of a data set of the catalog already.
 
     Returns:
@@ -106,6 +111,7 @@ def open_source(
         "label": label,
         "size": size,
         "resize": resize,
+        "group": group,
         "strict": strict or None,
         "split": split,
         "data_dir": data_dir,

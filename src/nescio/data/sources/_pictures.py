@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from nescio._checks import require_whole
 from nescio.data._decoding import PictureForm, decode_folder
 from nescio.data._pictures import RESIZE_MODES, SUFFIXES, Header
 from nescio.data._values import Picture
-from nescio.data.dataset import Dataset
+from nescio.data.dataset import PARTS, Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.splits import group_codes, part_of
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64
@@ -35,8 +37,8 @@ class HeaderSummary:
     Args:
         count: How many pictures there are.
         smallest: (height, width) of the one with the fewest pixels.
-        median: Size of the picture in the middle.
-        largest: Size of the picture with the most pixels.
+        median: (height, width) of the one in the middle, by its pixels.
+        largest: (height, width) of the one with the most pixels.
         channels: 1 where all are grey, else 3.
         has_one_size: Whether all are of the same size.
     """
@@ -92,7 +94,8 @@ class PictureFile(Source):
 class PictureFolder(Source):
     """All pictures in a folder, however deep: PNG, JPEG, BMP or WebP by their names, and not hidden.
 
-    Where every class has a sub-folder, those are the labels.
+    Where every class has a sub-folder, those are the labels. Above them there may be sub-folders that say
+    what the pictures are for: train, val and test.
 
     Args:
         place: Where the folder is; the names of the inputs begin with its name.
@@ -101,19 +104,25 @@ class PictureFolder(Source):
             32 x 32.
         resize: How a picture is brought to that size: "stretch" it, "crop" the middle once the shorter side
             fits, or "pad" it with black once the longer side fits.
+        group: Level of the sub-folders whose names are the groups that a split keeps together, from 1 on:
+            with 2, photos/cat/garden/1.jpg is of the group garden. Default: every picture is on its own.
+        split: Which of the sub-folders that say what the pictures are for to take: "train", "validation" or
+            "test". Default: all of them; `split` tells them apart.
         strict: Refuse to train on a folder with files that can't be read as pictures. Otherwise one warning
             counts and names them, and they are passed over.
     """
 
     kind: ClassVar[str] = "pictures"
     about: ClassVar[str] = "folders without one sub-folder a class"
-    options: ClassVar[tuple[str, ...]] = ("size", "resize", "strict")
+    options: ClassVar[tuple[str, ...]] = ("size", "resize", "group", "split", "strict")
 
     def __init__(
         self,
         place: Place,
         size: int | tuple[int, int] | None = None,
         resize: str = "stretch",
+        group: int | None = None,
+        split: str | None = None,
         strict: bool = False,
     ) -> None:
         if resize not in RESIZE_MODES:
@@ -124,9 +133,16 @@ class PictureFolder(Source):
         self._folder = folder
         self._size = _checked_size(size)
         self._resize = resize
+        self._split = split
         self._strict = strict
         self._files = _files_in(folder)
+        self._part_folders = _part_folders(self._files)
+        if split is not None:
+            self._files = self._files_of_part(split)
         self._pictures = [file for file in self._files if file.suffix.lower() in SUFFIXES]
+        # Where in its path the class of a picture is.
+        self._class_level = 1 if self._part_folders else 0
+        self._group = None if group is None else self._checked_group(group)
 
     @classmethod
     def recognises(cls, place: Place) -> bool:
@@ -140,11 +156,14 @@ class PictureFolder(Source):
         *,
         size: int | tuple[int, int] | None = None,
         resize: str = "stretch",
+        group: str | int | None = None,
+        split: str | None = None,
         strict: bool = False,
         **_: Any,
     ) -> PictureFolder:
         """List its files; none is read yet."""
-        return cls(place, size, resize, strict)
+        level = int(group) if isinstance(group, str) and group.isdecimal() else group
+        return cls(place, size, resize, level, split, strict)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -169,15 +188,54 @@ class PictureFolder(Source):
     @property
     def labels(self) -> Labels | None:
         """By the sub-folder that each picture is in; None where one is in none, or there are not two."""
-        classes = _class_folders(self._folder)
+        classes = self._classes()
         if len(classes) < 2:
             return None
         positions = []
         for file in self._pictures:
-            if len(file.parts) < 2:
+            if not self._has_class(file):
                 return None
-            positions.append(classes.index(file.parts[0]))
+            positions.append(classes.index(file.parts[self._class_level]))
         return Labels(torch.tensor(positions, dtype=torch.int64), tuple(classes))
+
+    def _classes(self) -> list[str]:
+        """The names of the class folders, also of those that hold no picture."""
+        if not self._part_folders:
+            return _folders_in(self._folder)
+        classes: set[str] = set()
+        for part in self._part_folders:
+            classes.update(_folders_in(self._folder / part))
+        return sorted(classes)
+
+    def _has_class(self, file: Path) -> bool:
+        return len(file.parts) > self._class_level + 1
+
+    def _files_of_part(self, split: str) -> list[Path]:
+        wanted = part_of(split)
+        if wanted is None:
+            raise InputError(f"split must be one of {', '.join(PARTS)}, got {split!r}")
+        if wanted not in self._part_folders.values():
+            found = ", ".join(self._part_folders) or "none"
+            raise DataError(f"{self._folder} has no folder {PARTS[wanted]} of class folders; it has {found}")
+        return [file for file in self._files if self._part_folders.get(file.parts[0]) == wanted]
+
+    def _checked_group(self, level: object) -> int:
+        require_whole("group: the level of sub-folders", level, least=1)
+        assert isinstance(level, int)
+        for file in self._pictures:
+            if len(file.parts) <= level:
+                raise DataError(f"group: {self._folder / file} does not lie {level} sub-folders deep")
+        return level
+
+    def _groups_of(self, pictures: Sequence[Path]) -> Tensor | None:
+        if self._group is None:
+            return None
+        return group_codes(self.name, [file.parts[self._group - 1] for file in pictures], len(pictures))
+
+    def _parts_of(self, pictures: Sequence[Path]) -> Tensor | None:
+        if not self._part_folders:
+            return None
+        return torch.tensor([self._part_folders[file.parts[0]] for file in pictures], dtype=torch.int64)
 
     def header_summary(self) -> HeaderSummary:
         """What the pictures are like, by the headers of some of them; none is decoded.
@@ -225,24 +283,34 @@ class PictureFolder(Source):
         Few are held in memory. Many are decoded once into a file in the cache, and read from there. Where the
         disk has no room for that, they are decoded each time they are needed.
         """
-        classes = _class_folders(self._folder)
+        classes = self._classes()
         if len(classes) < 2:
             found = f"only {classes[0]}" if classes else "none"
             raise DataError(f"{self._folder} needs two or more class folders, got {found}")
-        files = [file for file in self._files if file.parts[0] in classes and len(file.parts) > 1]
+        files = [file for file in self._files if self._has_class(file)]
         pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
-        decoded = decode_folder(self._folder, pictures, self._form_of(pictures, preprocess))
+        form = self._form_of(pictures, preprocess)
+        decoded = decode_folder(self._folder, pictures, form, self._split or "")
         unreadable = {pictures[position]: reason for position, reason in decoded.unreadable.items()}
         for file in files:
             if file.suffix.lower() not in SUFFIXES:
                 unreadable[file] = f"{file.name} is named as none of {', '.join(SUFFIXES)}"
         self._tell_of(unreadable, len(files))
-        labels = [classes.index(pictures[position].parts[0]) for position in decoded.kept.tolist()]
+        kept = [pictures[position] for position in decoded.kept.tolist()]
+        labels = [classes.index(file.parts[self._class_level]) for file in kept]
         present = set(labels)
         for label, name in enumerate(classes):
-            if label not in present:
+            if label not in present and self._split is None:
                 raise DataError(f"class folder {name} in {self._folder} holds no readable picture")
-        return Dataset(decoded.images, torch.tensor(labels), tuple(classes), self.name)
+        return Dataset(
+            decoded.images,
+            torch.tensor(labels),
+            tuple(classes),
+            self.name,
+            form.resize,
+            self._groups_of(kept),
+            self._parts_of(kept),
+        )
 
     def _form_of(self, pictures: Sequence[Path], preprocess: Preprocess | None) -> PictureForm:
         """What a model takes; without one, channels that hold every picture, and the size to train on."""
@@ -285,12 +353,33 @@ def _files_in(folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def _class_folders(folder: Path) -> list[str]:
-    names = []
-    for path in folder.iterdir():
-        if path.is_dir() and not path.name.startswith("."):
-            names.append(path.name)
-    return sorted(names)
+def _folders_in(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+def _part_folders(files: Sequence[Path]) -> dict[str, int]:
+    """The sub-folders that say what the pictures are for, with their positions among PARTS; none elsewhere.
+
+    Classes may be called train and test as well: there must be class folders below the one for training.
+    """
+    parts: dict[str, int] = {}
+    train_classes = set()
+    for file in files:
+        if len(file.parts) < 2:
+            continue
+        part = part_of(file.parts[0])
+        if part is None:
+            return {}
+        parts[file.parts[0]] = part
+        if part == PARTS.index("train"):
+            if len(file.parts) < 3:
+                return {}
+            train_classes.add(file.parts[1])
+    if len(set(parts.values())) < 2 or len(train_classes) < 2:
+        return {}
+    return parts
 
 
 def _checked_size(size: object) -> tuple[int, int] | None:
