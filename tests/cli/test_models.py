@@ -117,7 +117,7 @@ def test_train_again_has_nothing_left_to_do(run, photos, model):
 def test_train_with_other_settings_is_refused(run, photos, model):
     code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13, "--batch-size", 8)
     assert code == 1
-    assert "holds another training: epochs was 12 and is now 13, --batch-size was 16 and is now 8;" in err
+    assert "holds another training: --epochs was 12 and is now 13, --batch-size was 16 and is now 8;" in err
 
 
 def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do(run, tmp_path):
@@ -637,3 +637,26 @@ def test_model_files_that_are_none(run, model, photos, tmp_path, change, reason)
         assert len(err.splitlines()) == 1
     assert path.read_bytes() == before
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_column_of_measured_numbers_is_not_taken_for_classes(run, tmp_path):
+    rows = "".join(f"{number},{number % 7},{0.37 * number:.2f}\n" for number in range(60))
+    (tmp_path / "houses.csv").write_text(f"size,floor,price\n{rows}")
+    code, _, err = run("train", tmp_path / "houses.csv", "--out", tmp_path / "run")
+    assert code == 1
+    assert "the labels were taken from column price, which has 60 different values in 60 rows" in err
+    assert "name the column of the labels with --label" in err
+
+
+def test_where_nothing_can_be_answered_the_first_few_are_shown(run, rows_model, tmp_path):
+    for number in range(8):
+        (tmp_path / f"{number}.png").write_bytes(b"no picture")
+    code, out, _ = run("predict", rows_model, *sorted(tmp_path.glob("*.png")))
+    assert code == 1
+    lines = out.splitlines()
+    assert lines[0] == "none of the 8 inputs can be answered; the first 3:"
+    assert len(lines) == 4
+    assert lines[1].startswith(f"  {tmp_path / '0.png'}: ")
+    code, out, _ = run("predict", rows_model, *sorted(tmp_path.glob("*.png")), "--json")
+    assert code == 1
+    assert len(out.splitlines()) == 8

@@ -121,6 +121,7 @@ def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
 
 BEFORE = {
     "method": {"name": "edl", "risk": "squared_error"},
+    "network": {"kind": "lenet"},
     "settings": {"epochs": 4, "learning_rate": 0.1, "hidden": [3]},
     "data": {"name": "digits"},
     "sha256": {"train": "aa", "held_out": "bb"},
@@ -130,12 +131,17 @@ BEFORE = {
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        ({"settings": {"epochs": 3, "learning_rate": 0.1, "hidden": [3]}}, "epochs was 4 and is now 3"),
+        ({"settings": {"epochs": 3, "learning_rate": 0.1, "hidden": [3]}}, "--epochs was 4 and is now 3"),
         (
             {"settings": {"epochs": 5, "learning_rate": 0.2, "hidden": (3,)}},
-            "epochs was 4 and is now 5, learning_rate was 0.1 and is now 0.2",
+            "--epochs was 4 and is now 5, --learning-rate was 0.1 and is now 0.2",
         ),
-        ({"method": {"name": "softmax"}}, "method.name was edl and is now softmax"),
+        ({"method": {"name": "softmax"}}, "--method was edl and is now softmax"),
+        (
+            {"method": {"name": "softmax", "weight_decay": 1}, "network": {"kind": "mlp", "hidden": [3]}},
+            "--method was edl and is now softmax, --network was lenet and is now mlp; use",
+        ),
+        ({"method": {"name": "edl", "risk": "type2"}}, "--set risk was squared_error and is now type2; use"),
         ({"data": {"name": "digits", "samples": 9}}, "data.samples was None and is now 9"),
         ({"sha256": {"train": "cc", "held_out": "bb"}}, "the train data has another content"),
         ({"sha256": {"train": "aa", "held_out": None}}, "the held-out data has another content"),

@@ -28,6 +28,8 @@ Label = Annotated[
     str | None,
     typer.Option(help="The labels' column of a .csv. Default: label, class, target or y, else the last."),
 ]
+_SHOWN_FAILURES = 3
+
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
 
 
@@ -273,6 +275,9 @@ def _print_records(records: list[dict[str, Any]], as_json: bool, as_csv: bool) -
     if as_csv:
         typer.echo(to_csv(records), nl=False)
         return
+    if len(records) > _SHOWN_FAILURES and all(record["error"] is not None for record in records):
+        _print_failures(records)
+        return
     header = ["name", "answer", "best", "probability", "uncertainty"]
     if "model" in records[0]:
         header = ["model", *header]
@@ -282,6 +287,13 @@ def _print_records(records: list[dict[str, Any]], as_json: bool, as_csv: bool) -
     for record in records:
         rows.append([_cell(record[name]) for name in header])
     print_table(header, rows)
+
+
+def _print_failures(records: list[dict[str, Any]]) -> None:
+    """Where nothing could be answered: how many there are, and the first few."""
+    typer.echo(f"none of the {len(records):,} inputs can be answered; the first {_SHOWN_FAILURES}:")
+    for record in records[:_SHOWN_FAILURES]:
+        typer.echo(f"  {record['name']}: {record['error']}")
 
 
 def _cell(value: object) -> str:

@@ -10,11 +10,12 @@ from nescio.errors import DataError, NescioWarning
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nescio.data import Dataset, StoredArray, Table, Texts
+    from nescio.data import Dataset, Source, StoredArray, Table, Texts
     from nescio.inference.model import TrainedModel
 
 HELD_OUT = 0.2
 WATCHED = 0.1
+SAMPLES_PER_CLASS = 2  # of a table, at least and on average
 
 
 def open_pair(
@@ -23,18 +24,25 @@ def open_pair(
     """Training and held-out part: the two splits of a catalog name, or a fifth of your own data held out."""
     from nescio.data import open_source, split
     from nescio.data._catalog import in_catalog
+    from nescio.data.sources._tables import TableFile
 
-    def opened(part: str | None) -> Dataset | Table:
-        source = open_source(name, split=part, data_dir=data_dir, size=size, label=label)
-        return _numbers_of(source.labelled())
+    def opened(part: str | None) -> Source:
+        return open_source(name, split=part, data_dir=data_dir, size=size, label=label)
 
     if in_catalog(name):
-        return opened("train"), opened("test")
-    whole = opened(None)
+        return _numbers_of(opened("train").labelled()), _numbers_of(opened("test").labelled())
+    source = opened(None)
+    whole = _numbers_of(source.labelled())
     found = [whole.classes[index] for index in sorted(set(whole.labels.tolist()))]
     if len(found) < 2:
         only = ", ".join(found) or "none"
         raise DataError(f"{name}: labels must be of two or more classes, got {only} only")
+    if isinstance(source, TableFile) and len(whole) < SAMPLES_PER_CLASS * len(found):
+        raise DataError(
+            f"{name}: the labels were taken from column {source.label_name}, which has {len(found)} "
+            f"different values in {len(whole)} rows, as a measured number has and no class; name the column "
+            "of the labels with --label"
+        )
     return split(whole, HELD_OUT, seed)
 
 

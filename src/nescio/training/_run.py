@@ -142,7 +142,7 @@ class Run:
         >>> Run(folder, {"settings": {"epochs": 3, "seed": 1}})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        nescio.errors.TrainingError: ... holds another training: seed was 0 and is now 1; ...
+        nescio.errors.TrainingError: ... holds another training: --seed was 0 and is now 1; ...
     """
 
     def __init__(self, folder: str | Path, settings: dict[str, Any]) -> None:
@@ -306,6 +306,12 @@ def _is_longer(before: object, now: object) -> bool:
 def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
     """Each change with its value before and now; data are known by a digest that tells people nothing."""
     parts = []
+    for whole in ("method.name", "network.kind"):
+        if whole in changes:
+            # Another method or network has other settings: that they differ too says nothing.
+            group = whole.partition(".")[0]
+            others = [name for name in changes if name.startswith(f"{group}.") and name != whole]
+            changes = {name: change for name, change in changes.items() if name not in others}
     for name, (before, now) in changes.items():
         if name.startswith("sha256."):
             part = name.removeprefix("sha256.").replace("_", "-")
@@ -313,7 +319,7 @@ def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
         else:
             shown_before = _shortened(before)
             shown_now = _shortened(now)
-            name = name.removeprefix("settings.")
+            name = _as_option(name)
             if shown_before == shown_now:
                 parts.append(f"{name} is another one")
             else:
@@ -322,6 +328,18 @@ def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
         more = len(parts) - _SHOWN_DIFFERENCES
         parts = [*parts[:_SHOWN_DIFFERENCES], f"and {more} more"]
     return ", ".join(parts)
+
+
+def _as_option(name: str) -> str:
+    """A setting as the command line calls it; its fields are called otherwise."""
+    group, _, setting = name.partition(".")
+    if group == "settings":
+        return f"--{setting.replace('_', '-')}"
+    if name in ("method.name", "network.kind"):
+        return f"--{group}"
+    if group == "method" and setting:
+        return f"--set {setting}"
+    return name
 
 
 def _shortened(value: object) -> str:

@@ -194,3 +194,15 @@ def test_a_guessed_last_label_gives_way_to_a_header(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2,0\n3,4,1\n")
     assert from_csv(path).schema.label_position is None
+
+
+def test_a_surplus_column_without_names_is_refused(tmp_path):
+    (tmp_path / "known.csv").write_text("1,2,a\n3,4,b\n")
+    (tmp_path / "wide.csv").write_text("1,2,9,a\n3,4,9,b\n")
+    (tmp_path / "same.csv").write_text("5,6,a\n7,8,b\n")
+    known = open_source(tmp_path / "known.csv").labelled()
+    preprocess = RowPreprocess.fit(known.features, schema=known.schema)
+    assert open_source(tmp_path / "same.csv").labelled(preprocess).features.tolist() == [[5, 6], [7, 8]]
+    expected = "wide.csv: 2 columns beside the labels expected, got 3; the labels were taken from column 4"
+    with pytest.raises(DataError, match=expected):
+        open_source(tmp_path / "wide.csv").labelled(preprocess)

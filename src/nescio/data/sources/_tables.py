@@ -100,8 +100,7 @@ class TableFile(Source):
             if len(line.cells) != width:
                 raise DataError(f"{self._place_of(line)}: {width} columns expected, got {len(line.cells)}")
             if is_no_label(line.cells[column]):
-                name = str(column + 1) if self._header is None else self._header[column]
-                where = f"{self._place_of(line)}, column {name}"
+                where = f"{self._place_of(line)}, column {self.label_name}"
                 raise DataError(f"{where}: a label expected, got {line.cells[column]!r}")
             labels.append(line.cells[column])
         return Labels(*counted(self._place.short_name, labels))
@@ -127,11 +126,34 @@ class TableFile(Source):
                 columns = None
             schema = TableSchema.of_numbers(columns, width, position)
             preprocess = RowPreprocess((width,), (0.0,) * width, (1.0,) * width, schema)
+        else:
+            self._require_width(preprocess)
         rows = []
         for line in self._lines:
             row = Row(_without(line.cells, column), names, self._place_of(line))
             rows.append(preprocess.prepare(row))
         return as_data(self.name, torch.stack(rows), labels, schema)
+
+    @property
+    def label_name(self) -> str:
+        """The column that holds the labels, for messages: by its name or its number from 1 on."""
+        column = self._label_column()
+        return str(column + 1) if self._header is None else self._header[column]
+
+    def _require_width(self, preprocess: Preprocess) -> None:
+        """Refuse a surplus column: without names it would be taken for labels once more, and dropped."""
+        if not isinstance(preprocess, RowPreprocess) or preprocess.schema is None:
+            return
+        schema = preprocess.schema
+        if self._header is not None and schema.has_names:
+            return
+        width = len(self._lines[0].cells) - 1
+        if width == schema.width + 1:
+            raise DataError(
+                f"{self._place.short_name}: {schema.width} columns beside the labels expected, got {width}; "
+                f"the labels were taken from column {self.label_name} (--label names another): remove the "
+                "surplus one"
+            )
 
     def _place_of(self, line: _Line) -> str:
         return f"{self._place.short_name}, line {line.number}"
