@@ -254,7 +254,9 @@ def _goes_through_json(encoder: EncoderSpec) -> None:
     """Its fields are plain data, and the data decide as many as they can."""
     again = spec_from_dict(json.loads(json.dumps(spec_to_dict(encoder))))
     _require(again == encoder, f"fields must come back from JSON as they were, got {again}")
-    fitted = type(encoder).for_inputs(encoder.input_shape, encoder.num_classes)
+    decided = type(encoder).fields_for(encoder.input_shape, encoder.num_classes)
+    others = {name: value for name, value in spec_to_dict(encoder).items() if name not in {*decided, "kind"}}
+    fitted = type(encoder).for_inputs(encoder.input_shape, encoder.num_classes, **others)
     _require(fitted.input_shape == encoder.input_shape, f"for_inputs gave {fitted.input_shape}")
     _require(fitted.num_classes == encoder.num_classes, f"for_inputs gave {fitted.num_classes} classes")
 

@@ -55,7 +55,7 @@ def network_of(text: str | None, data: Dataset | Table, method: Method) -> Encod
 
     given: dict[str, Any] = {}
     kind = text
-    if text is not None and text not in ENCODERS:
+    if text is not None and text not in ENCODERS and not text.startswith("hf:"):
         given = _fields(text)
         kind = given.pop("kind", None)
     input_shape = tuple(data.inputs.shape[1:])

@@ -13,6 +13,7 @@ from nescio.encoders.base import (
     require_features,
 )
 from nescio.encoders.efficientnet import EfficientNetLite0Spec
+from nescio.encoders.hf import HFImageSpec, HFTextSpec
 from nescio.encoders.lenet import LeNetSpec
 from nescio.encoders.minilm import MiniLMSpec
 from nescio.encoders.mlp import MLPSpec
@@ -33,6 +34,8 @@ OURS: tuple[type[EncoderSpec], ...] = (
     ResNet50Spec,
     EfficientNetLite0Spec,
     MiniLMSpec,
+    HFImageSpec,
+    HFTextSpec,
 )
 
 for _spec in OURS:
@@ -44,6 +47,8 @@ __all__ = [
     "EfficientNetLite0Spec",
     "EncoderSpec",
     "EncoderWithHead",
+    "HFImageSpec",
+    "HFTextSpec",
     "InputKind",
     "Layers",
     "LeNetSpec",

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from nescio._kinds import InputKind
 from nescio._registry import Registry, with_settings
+from nescio.encoders import hf
+from nescio.encoders._hf_files import HF_PREFIX
 from nescio.encoders.base import Ability, EncoderSpec, has_axes_of, input_kind
 from nescio.errors import InputError
 
@@ -80,7 +82,8 @@ def make_encoder(
     """The spec of an encoder for data of a shape.
 
     Args:
-        name: One of the registered names; None for the default of such inputs.
+        name: One of the registered names; "hf:" and a folder or a name on the Hugging Face hub, for any model
+            of transformers; None for the default of such inputs.
         input_shape: Shape of one input, without the batch axis; None for the encoder's own default shape.
         num_classes: K.
         kind: What the inputs are; None for images or rows, by the number of axes.
@@ -102,9 +105,15 @@ def make_encoder(
         if kind not in DEFAULT_ENCODERS:
             raise InputError("without a name of an encoder, kind or input_shape must say what the inputs are")
         name = DEFAULT_ENCODERS[kind]
-    chosen = ENCODERS.get(name)
+    default_shape: tuple[int, ...] | None
+    if isinstance(name, str) and name.startswith(HF_PREFIX):
+        chosen, default_shape, given = hf.find(name.removeprefix(HF_PREFIX))
+        settings = {**given, **settings}
+    else:
+        chosen = ENCODERS.get(name)
+        default_shape = chosen.default_shape
     if input_shape is None:
-        input_shape = _default_shape(chosen)
+        input_shape = _require_shape(chosen, default_shape)
     if kind is None:
         kind = chosen.inputs if has_axes_of(chosen.inputs, input_shape) else input_kind(input_shape)
     if chosen.inputs is not kind:
@@ -116,12 +125,12 @@ def make_encoder(
     return chosen.for_inputs(input_shape, num_classes, **settings)
 
 
-def _default_shape(chosen: type[EncoderSpec]) -> tuple[int, ...]:
-    if chosen.default_shape is None:
+def _require_shape(chosen: type[EncoderSpec], default_shape: tuple[int, ...] | None) -> tuple[int, ...]:
+    if default_shape is None:
         raise InputError(
             f"the encoder {chosen.kind} has no default shape: input_shape must be that of the data, got None"
         )
-    return chosen.default_shape
+    return default_shape
 
 
 def encoders_for(kind: InputKind) -> list[str]:
