@@ -21,6 +21,19 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
     assert ("accuracy 0.750" in shown and "2/4" in shown) if seen else shown == ""
 
 
+@pytest.mark.parametrize(("rank", "seen"), [("0", True), ("1", False)])
+def test_without_a_terminal_an_epoch_is_a_line(monkeypatch, capsys, rank, seen):
+    monkeypatch.setattr(Console, "is_terminal", False)
+    monkeypatch.setenv("RANK", rank)
+    with epoch_progress(4, "ensemble", members=3) as report:
+        report("ensemble", METRICS)
+        report("ensemble", METRICS | {"member": 2})
+    lines = capsys.readouterr().err.splitlines()
+    figures = "loss 0.500  accuracy 0.750  uncertainty 0.250"
+    expected = [f"ensemble: epoch 2 of 12: {figures}", f"ensemble: epoch 6 of 12: {figures}"]
+    assert [line for line in lines if line] == (expected if seen else [])
+
+
 def test_a_table_shows_names_as_they_are_and_whole(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     name = "pictures[bold]/" + "x" * 50 + ".png"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import typer
+
 UNFOLDED_WIDTH = 100_000
 
 
@@ -33,7 +35,7 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 def epoch_progress(
     epochs: int, *names: str, members: int = 1
 ) -> Iterator[Callable[[str, dict[str, float]], None]]:
-    """A bar for each training with its last figures; nothing where there is no terminal.
+    """A bar for each training with its last figures; a line for each epoch where there is no terminal.
 
     members: how many networks a training trains, so many epochs each. What it gives takes a training's name
     and the metrics of an epoch.
@@ -51,8 +53,9 @@ def epoch_progress(
         TimeRemainingColumn(),
         TextColumn("{task.fields[last]}"),
     ]
-    hidden = not (console.is_terminal and is_first_process())
-    with Progress(*columns, console=console, disable=hidden) as progress:
+    speaks = is_first_process()
+    has_bar = speaks and console.is_terminal
+    with Progress(*columns, console=console, disable=not has_bar) as progress:
         tasks = {}
         for name in names:
             tasks[name] = progress.add_task(name, total=epochs * members, last="")
@@ -64,6 +67,8 @@ def epoch_progress(
             )
             done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
             progress.update(tasks[name], completed=done, last=figures)
+            if speaks and not has_bar:
+                typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}", err=True)
 
         yield report
 

@@ -127,14 +127,16 @@ def train(
 
 def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how: TrainingSettings) -> None:
     """End with an error after a training that has diverged, or never got anywhere."""
-    from nescio.training._diagnostics import STUCK_STEPS, is_guessing
+    from nescio.training._diagnostics import STUCK_STEPS
 
     assert how.batch_size is not None
-    steps = len(model.training["history"]) * math.ceil(len(known) / how.batch_size)
-    kept = model.training.get("best") or model.training["last"]
-    if steps >= STUCK_STEPS and is_guessing(kept["accuracy"], known.labels):
+    history = model.training["history"]
+    steps = len(history) * math.ceil(len(known) / (how.batch_size * how.accumulate))
+    is_guessing = any(metrics.get("is_guessing") for metrics in history)
+    if is_guessing and steps >= STUCK_STEPS:
+        accuracy = model.training["last"]["accuracy"]
         raise TrainingError(
-            f"{out} has learned nothing: an accuracy of {kept['accuracy']:.3f} on the training data is as "
+            f"{out} has learned nothing: an accuracy of {accuracy:.3f} on the training data is as "
             f"good as guessing. Train again in another folder with a lower --learning-rate (it was "
             f"{how.learning_rate:g}), or look at the labels"
         )

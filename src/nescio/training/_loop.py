@@ -14,16 +14,20 @@ import torch
 from torch import Tensor, nn
 
 from nescio.data.preprocess import Preprocess
-from nescio.errors import TrainingError
+from nescio.errors import InputError, TrainingError
 from nescio.methods import Batch, Method
 from nescio.training._average import WeightAverage
 from nescio.training._batches import EpochBatches, ProcessPlace, parts_in_order, watched_parts
 from nescio.training._diagnostics import (
     find_dead_classes,
+    finds_nothing,
+    is_guessing,
+    refuse_outputs,
     require_finite,
-    warn_if_diverged,
+    some_of,
     warn_if_stuck,
     warn_of_dead_classes,
+    warn_of_guessing,
 )
 from nescio.training._optimizers import drop_gradients_below_head, make_optimizer, set_learning_rate
 from nescio.training._run import Metrics, Run, TrainingState
@@ -70,10 +74,11 @@ def fit(
 
     Returns:
         The metrics of every epoch: "epoch", "loss", "accuracy", "uncertainty", "seconds", with `held_out` the
-        same of it ("held_out_loss", ...), and with several members the number of the "member".
+        same of it ("held_out_loss", ...), and with several members the number of the "member". Where the
+        weights that are kept are as good as guessing, the last one has "is_guessing", and a warning says so.
 
     Raises:
-        TrainingError: If the loss is no number any more, or patience has nothing to watch.
+        TrainingError: If the training has diverged, or patience has nothing to watch.
         ModelFileError: If the checkpoint of the run is damaged or of another network.
 
     Example:
@@ -125,15 +130,17 @@ def fit(
                     with loop.averaged():
                         state.best.offer(metrics["held_out_loss"], state.epochs_done, loop.module)
                 if fabric.is_global_zero:
-                    warn_if_stuck(_accuracies(state), steps, train.labels)
+                    if not settings.is_balanced:  # which may cost accuracy, and is meant to
+                        warn_if_stuck(_accuracies(state), steps, train.labels)
                     if run:
                         run.save(state)
                     if report:
                         report(metrics)
-            if fabric.is_global_zero and settings.patience is None:
-                warn_if_diverged(_accuracies(state), steps, train.labels)
             loop.keep_average()
             state.best.restore(loop.module)
+            if fabric.is_global_zero and _has_learned_nothing(loop, state, train):
+                state.history[-1]["is_guessing"] = 1.0
+                warn_of_guessing(_accuracies(state), steps, train.labels, settings.learning_rate)
     module.eval()
     fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
     return state.history
@@ -155,6 +162,19 @@ def _batches_in_order(
 
 def _accuracies(state: TrainingState) -> list[float]:
     return [metrics["accuracy"] for metrics in state.member_history]
+
+
+def _has_learned_nothing(loop: Loop, state: TrainingState, train: Samples) -> bool:
+    """Whether the weights that are kept are as good as guessing on the samples they were trained on.
+
+    The accuracy of an epoch is that of weights that still change: where it looks like guessing, the kept
+    weights are asked about some of the samples.
+    """
+    kept = state.best.epoch - 1 if state.best.weights is not None else -1
+    if not is_guessing(_accuracies(state)[kept], train.labels):
+        return False
+    some = some_of(len(train))
+    return finds_nothing(loop.answers(train, some), train.labels[some])
 
 
 def _member_seed(seed: int, number: int) -> int:
@@ -218,14 +238,15 @@ class Loop:
             epoch = number + place / len(batches)
             batch = self._prepared(share.samples)._replace(input_range=input_range)
             is_end_of_step = batches.is_end_of_step(place)
-            with self._gradients_summed(is_end_of_step):
+            with self._gradients_summed(is_end_of_step), self._divergence_named(batch, number):
                 loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
                 self.fabric.backward(loss * share.scale)
             if is_end_of_step:
                 self._step(epoch, step_length)
             if place % FLUSH_STEPS == 0 or place == len(batches) - 1:
                 flush_denormals(self.optimizer)
-            totals.add(self.method, loss, logits, batch, share.counts)
+            with self._divergence_named(batch, number):
+                totals.add(self.method, loss, logits, batch, share.counts)
         metrics = totals.means(self.fabric)
         require_finite(metrics["loss"], number)
         self._warn_of_dead_classes(totals.greatest(self.fabric), number)
@@ -257,13 +278,39 @@ class Loop:
         last_epoch = float(self.settings.epochs)
         for part in watched_parts(samples, self.settings, self._place):
             batch = self._prepared(part)
-            loss, logits = self.method.objective(self._wrapped, batch, last_epoch, num_train)
-            totals.add(self.method, loss, logits, batch)
+            with self._divergence_named(batch, self.settings.epochs - 1):
+                loss, logits = self.method.objective(self._wrapped, batch, last_epoch, num_train)
+                totals.add(self.method, loss, logits, batch)
         return totals.means(self.fabric)
 
     def held_out_loss(self, samples: Samples, num_train: int) -> float:
         """The loss of held-out samples with the weights of now, which no average replaces."""
         return self._measure(samples, num_train)["loss"]
+
+    @torch.no_grad()
+    def answers(self, samples: Samples, positions: Tensor) -> Tensor:
+        """The class (M,) that the network names for each of the samples at these positions (M,)."""
+        assert self.settings.batch_size is not None
+        self._wrapped.eval()
+        found = []
+        for part in parts_in_order(samples, positions, self.settings.batch_size):
+            batch = self._prepared(part)
+            # Not the wrapped one: one process asks, and the others do not take part.
+            logits = self.module(batch.inputs.to(next(self.module.parameters()).dtype))
+            found.append(self.method.interpret(logits).labels.cpu())
+        return torch.cat(found)
+
+    @contextmanager
+    def _divergence_named(self, batch: Batch, number: int) -> Iterator[None]:
+        """What a method says of outputs that are no numbers becomes the training's own error."""
+        try:
+            yield
+        except InputError as error:
+            with torch.no_grad():
+                outputs = self._wrapped(batch.inputs)
+            if bool(outputs.isfinite().all()):
+                raise
+            raise refuse_outputs(number, self.settings.learning_rate) from error
 
     @contextmanager
     def averaged(self) -> Iterator[None]:

@@ -184,6 +184,11 @@ class TrainingSettings:
             epochs = usual_epochs(num_train, batch_size * self.accumulate)
         return dataclasses.replace(self, epochs=epochs, batch_size=batch_size, **chosen)
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether samples count or come otherwise than the data have them."""
+        return self.class_weight is not None or self.sampler == BALANCED
+
     def to_dict(self) -> dict[str, Any]:
         """The settings as plain data, by name."""
         return dataclasses.asdict(self)
