@@ -351,7 +351,7 @@ def features_of(module: nn.Module, inputs: Tensor) -> Tensor:
     """
     require_features(module)
     features = module.features(inputs)  # type: ignore[operator]
-    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != len(inputs):
+    if not isinstance(features, Tensor) or features.ndim != 2 or features.shape[0] != inputs.shape[0]:
         got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise InputError(f"features(inputs) of the network must give (N, F), got {got}")
     return features

@@ -5,6 +5,8 @@ A file holds the tensors of the module's state, and beside them a header, which 
     format      the number of this layout, FORMAT
     method      the method's name and settings
     network     the kind of encoder and its settings; null where the module was the user's own
+    encoder     for a head on a frozen encoder: the encoder's kind and settings, and the scaling of its
+                features; its tensors begin with "encoder."; null otherwise
     classes     the names of the K classes
     preprocess  what brings inputs to the network
     rule        when to abstain; null for none
@@ -22,10 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nescio._files import read_tensors, write_tensors
+from nescio._files import named, read_tensors, write_tensors
 from nescio.data.preprocess import BYTES, Preprocess
 from nescio.encoders import EncoderSpec, spec_from_dict, spec_to_dict
 from nescio.errors import InputError, ModelFileError, NescioError
+from nescio.inference._frozen import FrozenEncoder, build_encoder
 from nescio.methods import METHODS, Method, method_from_dict, method_to_dict
 from nescio.posthoc.abstention import AbstentionRule
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 # 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
 FORMER_FORMATS = (1, 2)
+ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 MODEL_NAME = "model.safetensors"  # in the folder of a run
 VERSIONS_OF = ("nescio", "torch", "safetensors")
 
@@ -49,22 +53,30 @@ class ModelParts(NamedTuple):
     network: EncoderSpec | None
     rule: AbstentionRule | None
     training: Mapping[str, Any]
+    encoder: FrozenEncoder | None
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
     spec = None if model.network is None else spec_to_dict(model.network)
     rule = None if model.rule is None else model.rule.to_dict()
+    tensors = dict(model.module.state_dict())
+    encoder = None
+    if model.encoder is not None:
+        encoder = {"spec": spec_to_dict(model.encoder.spec), "scaling": model.encoder.scaling.to_dict()}
+        for name, tensor in model.encoder.module.state_dict().items():
+            tensors[f"{ENCODER}.{name}"] = tensor
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
         "network": spec,
+        "encoder": encoder,
         "classes": list(model.classes),
         "preprocess": model.preprocess.to_dict(),
         "rule": rule,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
-    write_tensors(path, model.module.state_dict(), header)
+    write_tensors(path, tensors, header)
 
 
 def model_path(path: str | Path) -> Path:
@@ -93,6 +105,10 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
     try:
         parts = _parts_from_header(header, module, method)
         _check_parts(parts)
+        if parts.encoder is not None:
+            of_encoder = named(tensors, ENCODER)
+            tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{ENCODER}.")}
+            _load_weights(parts.encoder.module, of_encoder)
         _load_weights(parts.module, tensors)
     except KeyError as error:
         raise ModelFileError(f"{path} does not fit together: its header lacks {error}") from error
@@ -138,6 +154,7 @@ def _parts_from_header(
         network=spec,
         rule=rule,
         training=header["training"],
+        encoder=_encoder_from_header(header.get("encoder")),
     )
 
 
@@ -146,6 +163,10 @@ def _check_parts(parts: ModelParts) -> None:
     num_classes = len(parts.classes)
     input_shape = parts.preprocess.input_shape
     spec = parts.network
+    if parts.encoder is not None:
+        input_shape = (parts.encoder.spec.num_features,)  # which is what the head takes
+        if parts.encoder.scaling.input_shape != input_shape:
+            raise InputError(f"features {input_shape}, but scaling for {parts.encoder.scaling.input_shape}")
     if len(set(parts.classes)) != num_classes:
         raise InputError("two classes have the same name")
     if spec is not None and spec.num_classes != num_classes:
@@ -175,6 +196,13 @@ def _method_from_header(settings: Mapping[str, Any], given: Method | type[Method
     fields = dict(settings)
     del fields["name"]
     return given(**fields)
+
+
+def _encoder_from_header(data: Mapping[str, Any] | None) -> FrozenEncoder | None:
+    if data is None:
+        return None
+    spec = spec_from_dict(data["spec"])
+    return FrozenEncoder(spec, build_encoder(spec), Preprocess.from_dict(data["scaling"]))
 
 
 def _preprocess_from_header(header: Mapping[str, Any]) -> Preprocess:

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from nescio._files import write_atomically
-from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError, MissingExtraError
-from nescio.methods import METHODS, Method
+from nescio.methods import METHODS
 from nescio.opinions.opinion import Opinion
 
 if TYPE_CHECKING:
@@ -76,13 +75,14 @@ def _program(model: TrainedModel) -> torch.export.ExportedProgram:
             f"these can be exported: {', '.join(exportable)}"
         )
     batch = torch.export.Dim("batch")
-    example = torch.zeros(2, *model.input_shape, device=next(model.module.parameters()).device)
+    device = next(model.module.parameters()).device
+    example = model.preprocess.example().repeat_interleave(2, 0).to(device)
     with torch.no_grad():
         return torch.export.export(_whole(model).eval(), (example,), dynamic_shapes=({0: batch},))
 
 
 def _whole(model: TrainedModel) -> _WholeModel:
-    return _WholeModel(model.module, model.method, model.preprocess)
+    return _WholeModel(model)
 
 
 def _name_batch(graph: Any) -> None:
@@ -98,11 +98,13 @@ def _name_batch(graph: Any) -> None:
 class _WholeModel(nn.Module):
     """From raw inputs to named tensors."""
 
-    def __init__(self, module: nn.Module, method: Method, preprocess: Preprocess) -> None:
+    def __init__(self, model: TrainedModel) -> None:
         super().__init__()
-        self.module = module
-        self.method = method
-        self.preprocess = preprocess
+        self.module = model.module
+        self.method = model.method
+        self.preprocess = model.preprocess
+        self.encoder = model.encoder
+        self.encoder_module = None if model.encoder is None else model.encoder.module
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,7 +115,11 @@ class _WholeModel(nn.Module):
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
-        dtype = next(self.module.parameters()).dtype
+        prepared = self.preprocess(inputs)
+        if self.encoder is not None:
+            prepared = self.encoder(prepared)
+        if prepared.is_floating_point():  # ids of tokens stay whole numbers
+            prepared = prepared.to(next(self.module.parameters()).dtype)
         unused = torch.Generator()  # what is exported does not draw
-        prediction = self.method.predict(self.module, self.preprocess(inputs).to(dtype), unused)
+        prediction = self.method.predict(self.module, prepared, unused)
         return tuple(getattr(prediction, name) for name in self.names)

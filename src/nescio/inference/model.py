@@ -12,10 +12,30 @@ from torch import Tensor, nn
 
 from nescio._checks import require_whole
 from nescio._files import digest
-from nescio.data import Dataset, ImagePreprocess, Preprocess, Source, StoredArray, Table, TableSchema, Texts
+from nescio.data import (
+    Dataset,
+    ImagePreprocess,
+    Preprocess,
+    Source,
+    StoredArray,
+    Table,
+    TableSchema,
+    Texts,
+)
 from nescio.data._stored import row_chunks
+from nescio.data.sources._pictures import PictureFolder
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
+from nescio.inference._choice import Choice, choose_network
+from nescio.inference._frozen import BATCH as ENCODER_BATCH
+from nescio.inference._frozen import (
+    FrozenEncoder,
+    OnEncoding,
+    encoded_data,
+    head_spec,
+    load_pretrained,
+    pretrained_encoder,
+)
 from nescio.inference._model_file import model_path, read_model, write_model
 from nescio.inference.export import export_onnx, export_program
 from nescio.inference.records import Inputs, Record, predict_records
@@ -43,6 +63,7 @@ class TrainedModel:
             be given again when the file is loaded.
         rule: When to say "I do not know"; None for an uncertainty of a half or more.
         training: A summary of how it was trained, plain data.
+        encoder: A pretrained encoder that stays as it is, where the module is a head on its features.
 
     Example:
         >>> import nescio
@@ -63,31 +84,39 @@ class TrainedModel:
     network: EncoderSpec | None = None
     rule: AbstentionRule | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
+    encoder: FrozenEncoder | None = None
 
     @classmethod
     def train(
         cls,
-        data: Dataset | Table | Source,
+        data: Dataset | Table | Texts | Source,
         method: Method | str | None = None,
         network: EncoderSpec | str | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
-        held_out: Dataset | Table | Source | None = None,
+        fine_tune: bool = False,
+        held_out: Dataset | Table | Texts | Source | None = None,
         run_dir: str | Path | None = None,
         report: Callable[[dict[str, float]], None] | None = None,
+        on_encoding: OnEncoding | None = None,
     ) -> TrainedModel:
         """Train on labelled data. Everything that is trained is trained through this.
 
         Args:
-            data: Images or rows with labels, in memory or from a source.
+            data: Images, rows or texts with labels, in memory or from a source.
             method: A method with its settings, or the name of one for its usual settings. Default: EDL.
             network: A spec, the name of an encoder, or a module of your own from inputs (N, ...) to logits
-                (N, K). Default: the paper's LeNet for images, a perceptron for rows.
+                (N, K). Default: by the data, a LeNet for small grey images, a head on a pretrained encoder
+                for photos and for texts, a perceptron for rows.
             settings: How to train; what they leave open is chosen by the size of the data, see
                 `TrainingSettings.resolved`.
+            fine_tune: Whether all of a pretrained encoder is trained on from its weights. Default: it stays
+                as it is, its features are computed once, and a head on them is trained.
             held_out: Labelled data to watch: its loss and accuracy are among the metrics of every epoch.
             run_dir: A folder for progress and checkpoints; called again with it, a training goes on.
             report: A function that is called with the metrics of every epoch.
+            on_encoding: A function that is called while features are computed, with how many are done, and
+                how many there are.
 
         Returns:
             The trained model, without a rule.
@@ -98,45 +127,32 @@ class TrainedModel:
             TrainingError: If the training can't go on, or `run_dir` holds another one.
         """
         settings = settings or TrainingSettings()
-        if isinstance(data, Source):
-            data = _numbers_of(data)
+        if isinstance(data, Source) and not isinstance(data, PictureFolder):
+            data = data.labelled()
+        choice = choose_network(data, network, fine_tune)
+        if isinstance(data, PictureFolder):
+            data = data.labelled(choice.preprocess)
         settings = settings.resolved(len(data))
         _check_data(data, settings)
+        if not choice.is_frozen:
+            model = _untrained_model_for(data, method, choice, settings.seed)
+            return _train_network(model, data, settings, held_out, run_dir, report)
 
-        model = _untrained_model_for(data, method, network, settings.seed)
-        watched = None
-        if isinstance(held_out, Source):
-            held_out = _numbers_of(held_out, model.preprocess)
-        if held_out is not None:
-            _check_held_out(held_out, data)
-            watched = _samples_of(held_out, data.classes)
-
-        description = _describe_run(model, settings, data, held_out)
-        run = None if run_dir is None else Run(run_dir, description)
-        history = fit(
-            model.method,
-            model.module,
-            model.preprocess,
-            _samples_of(data, data.classes),
-            settings,
-            held_out=watched,
-            run=run,
-            report=report,
+        encoded = _EncodedData.of(data, held_out, choice, on_encoding)
+        head = head_spec(encoded.spec, len(data.classes))
+        model = untrained_model(encoded.train.inputs, data.classes, method, head, seed=settings.seed)
+        trained = _train_network(
+            model, encoded.train, settings, encoded.held_out, run_dir, report, encoder=encoded.spec
         )
-
-        training = {**description, "last": history[-1], "history": history}
-        if settings.patience is not None and model.method.trainings == 1:
-            # Of a run that was lengthened, only some earlier epochs have a loss that compares.
-            compared = [metrics for metrics in history if "held_out_loss" in metrics]
-            training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
-        return replace(model, training=training)
+        encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
+        return replace(trained, preprocess=encoded.preprocess, encoder=encoder)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one raw input, without the batch axis."""
         return self.preprocess.input_shape
 
-    def labels_of(self, data: Dataset | Table) -> Tensor:
+    def labels_of(self, data: Dataset | Table | Texts) -> Tensor:
         """Translate the labels of a data set to this model's class indices.
 
         Args:
@@ -182,12 +198,19 @@ class TrainedModel:
         state = generator.get_state()
         parameter = next(self.module.parameters())
         self.module.eval()
+        if self.encoder is not None:
+            self.encoder.module.to(parameter.device)
+            batch_size = min(batch_size, ENCODER_BATCH)
         parts = []
         with torch.inference_mode():
             for part in row_chunks(inputs, batch_size):
                 if isinstance(inputs, StoredArray):
                     _require_finite(part)
-                prepared = as_input(part.to(parameter.device), self.preprocess).to(parameter.dtype)
+                prepared = as_input(part.to(parameter.device), self.preprocess)
+                if self.encoder is not None:
+                    prepared = self.encoder(prepared)
+                if prepared.is_floating_point():  # ids of tokens stay whole numbers
+                    prepared = prepared.to(parameter.dtype)
                 if independent:
                     generator.set_state(state)
                     parts.append(self.method.predict_each(self.module, prepared, generator))
@@ -302,6 +325,7 @@ def untrained_model(
     seed: int = 0,
     weights: Tensor | None = None,
     schema: TableSchema | None = None,
+    preprocess: Preprocess | None = None,
 ) -> TrainedModel:
     """Build a model that is still to be trained: the one place where networks are built for data.
 
@@ -314,6 +338,8 @@ def untrained_model(
         seed: The seed of the initial weights.
         weights: How much each input counts for the preprocessing, (N,); None for all alike.
         schema: How the columns of a table became the numbers of rows, see RowPreprocess.
+        preprocess: The preprocessing, where a pretrained encoder says it; its weights are loaded then.
+            Default: fitted to the inputs.
 
     Raises:
         InputError: If method, network and inputs do not fit together.
@@ -330,7 +356,11 @@ def untrained_model(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
-    preprocess = Preprocess.fit(inputs, weights, schema)
+    if preprocess is None:
+        preprocess = Preprocess.fit(inputs, weights, schema)
+    elif spec is not None:
+        for member in method.members(module):
+            load_pretrained(spec, member)
     _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
 
@@ -349,80 +379,161 @@ def _new_module(
     return method.build(network), network
 
 
-def _check_data(data: Dataset | Table, settings: TrainingSettings) -> None:
+def _check_data(data: Dataset | Table | Texts, settings: TrainingSettings) -> None:
     """Refuse data with fewer than two classes present, and rows that are to be augmented like images."""
     present = int((data.labels.bincount() > 0).sum())
     if present < 2:
         raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
-    if isinstance(data, Table) and (settings.shift or settings.flip):
-        raise InputError("shift and flip are for images, not for rows of numbers")
+    if not isinstance(data, Dataset) and (settings.shift or settings.flip):
+        raise InputError(f"shift and flip are for images, not for {data.kind.value}")
 
 
-def _check_held_out(held_out: Dataset | Table, data: Dataset | Table) -> None:
-    """Refuse held-out data with inputs of another shape than the training data."""
+def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | Texts) -> None:
+    """Refuse held-out data of another kind, or with inputs of another shape, than the training data."""
+    if held_out.kind is not data.kind:
+        raise DataError(
+            f"held_out must hold {data.kind.value} like the training data, got {held_out.kind.value}"
+        )
+    if isinstance(data, Texts) or isinstance(held_out, Texts):
+        return
     expected = tuple(data.inputs.shape[1:])
     found = tuple(held_out.inputs.shape[1:])
     if found != expected:
         raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
 
 
-def _numbers_of(source: Source, preprocess: Preprocess | None = None) -> Dataset | Table:
-    """The labelled images or rows of a source."""
-    data = source.labelled(preprocess)
-    if isinstance(data, Texts):
-        raise DataError(f"{data.name} holds texts, where images or rows of numbers were expected")
-    return data
-
-
 def _untrained_model_for(
-    data: Dataset | Table,
-    method: Method | str | None,
-    network: EncoderSpec | str | nn.Module | None,
-    seed: int,
+    data: Dataset | Table | Texts, method: Method | str | None, choice: Choice, seed: int
 ) -> TrainedModel:
     """Build a model for a data set; the model keeps how the data was brought to its form."""
+    network = choice.network
+    if choice.spec is not None:
+        network = replace(choice.spec, num_classes=len(data.classes))  # type: ignore[type-var]
     schema = data.schema if isinstance(data, Table) else None
+    if choice.preprocess is not None:
+        inputs = choice.preprocess.inputs_of(data)
+    elif isinstance(data, Texts):
+        raise InputError(f"{data.name} holds texts, which need an encoder for texts, like minilm")
+    else:
+        inputs = data.inputs
     model = untrained_model(
-        data.inputs,
+        inputs,
         data.classes,
         method,
         network,
         seed=seed,
         schema=schema,
+        preprocess=choice.preprocess,
     )
     if isinstance(data, Dataset) and isinstance(model.preprocess, ImagePreprocess):
         return replace(model, preprocess=replace(model.preprocess, resize=data.resize))
     return model
 
 
+@dataclass(frozen=True)
+class _EncodedData:
+    """Training and held-out data as the features of a pretrained encoder, and what made them."""
+
+    spec: EncoderSpec
+    module: nn.Module
+    preprocess: Preprocess
+    train: Table
+    held_out: Table | None
+
+    @classmethod
+    def of(
+        cls,
+        data: Dataset | Table | Texts,
+        held_out: Dataset | Table | Texts | Source | None,
+        choice: Choice,
+        on_encoding: OnEncoding | None,
+    ) -> _EncodedData:
+        """Compute the features, or find them in the cache."""
+        assert choice.spec is not None
+        assert choice.preprocess is not None
+        if isinstance(held_out, Source):
+            held_out = held_out.labelled(choice.preprocess)
+        if held_out is not None:
+            _check_held_out(held_out, data)
+        module = pretrained_encoder(choice.spec)
+        parts = []
+        for part in (data, held_out):
+            if part is not None:
+                parts.append(encoded_data(choice.spec, module, choice.preprocess, part, on_encoding))
+        watched = parts[1] if held_out is not None else None
+        return cls(choice.spec, module, choice.preprocess, parts[0], watched)
+
+
+def _train_network(
+    model: TrainedModel,
+    data: Dataset | Table | Texts,
+    settings: TrainingSettings,
+    held_out: Dataset | Table | Texts | Source | None,
+    run_dir: str | Path | None,
+    report: Callable[[dict[str, float]], None] | None,
+    encoder: EncoderSpec | None = None,
+) -> TrainedModel:
+    """Train the network of a model on data; encoder: what made features of it, where they are features."""
+    watched = None
+    if isinstance(held_out, Source):
+        held_out = held_out.labelled(model.preprocess)
+    if held_out is not None:
+        _check_held_out(held_out, data)
+        watched = _samples_of(model, held_out)
+    samples = _samples_of(model, data)
+    description = _describe_run(model, settings, data, samples, watched, encoder)
+    run = None if run_dir is None else Run(run_dir, description)
+    history = fit(
+        model.method,
+        model.module,
+        model.preprocess,
+        samples,
+        settings,
+        held_out=watched,
+        run=run,
+        report=report,
+    )
+    training = {**description, "last": history[-1], "history": history}
+    if settings.patience is not None and model.method.trainings == 1:
+        # Of a run that was lengthened, only some earlier epochs have a loss that compares.
+        compared = [metrics for metrics in history if "held_out_loss" in metrics]
+        training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
+    return replace(model, training=training)
+
+
 def _describe_run(
     model: TrainedModel,
     settings: TrainingSettings,
-    data: Dataset | Table,
-    held_out: Dataset | Table | None,
+    data: Dataset | Table | Texts,
+    samples: Samples,
+    watched: Samples | None,
+    encoder: EncoderSpec | None,
 ) -> dict[str, Any]:
     """Say what a training depends on, as plain data: runs with the same description are the same run."""
     network: Any = repr(model.module)
     if model.network is not None:
         network = spec_to_dict(model.network)
     held_out_digest = None
-    if held_out is not None:
-        held_out_digest = _digest_of(held_out)
-    return {
+    if watched is not None:
+        held_out_digest = _digest_of(watched)
+    description = {
         "method": method_to_dict(model.method),
         "network": network,
         "settings": settings.to_dict(),
         "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
-        "sha256": {"train": _digest_of(data), "held_out": held_out_digest},
+        "sha256": {"train": _digest_of(samples), "held_out": held_out_digest},
     }
+    if encoder is not None:
+        description["encoder"] = spec_to_dict(encoder)
+    return description
 
 
-def _samples_of(data: Dataset | Table, classes: Sequence[str]) -> Samples:
-    """Make samples for the training loop, with labels that count these classes."""
-    return Samples(data.inputs, _labels_among(classes, data))
+def _samples_of(model: TrainedModel, data: Dataset | Table | Texts) -> Samples:
+    """Make samples for the training loop, with labels that count the model's classes."""
+    return Samples(model.preprocess.inputs_of(data), _labels_among(model.classes, data))
 
 
-def _labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
+def _labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tensor:
     """Translate the labels of a data set (N,) to places among these classes."""
     unknown = [name for name in data.classes if name not in classes]
     if unknown:
@@ -430,9 +541,9 @@ def _labels_among(classes: Sequence[str], data: Dataset | Table) -> Tensor:
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
 
 
-def _digest_of(data: Dataset | Table) -> str:
-    """Compute what tells a data set from any other."""
-    return digest({"inputs": data.inputs, "labels": data.labels})
+def _digest_of(samples: Samples) -> str:
+    """Compute what tells samples from any others."""
+    return digest({"inputs": samples.inputs, "labels": samples.labels})
 
 
 def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:

@@ -1,0 +1,164 @@
+"""Which network is trained where nobody has said it: by what the data are, and with the reason in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from nescio._kinds import InputKind
+from nescio.data import Dataset, ImagePreprocess, Preprocess, Table, Texts
+from nescio.data.preprocess import BYTES
+from nescio.data.sources._pictures import PictureFolder
+from nescio.encoders import ENCODERS, Ability, EncoderSpec
+from nescio.errors import InputError
+from nescio.inference._frozen import preprocess_for
+
+Data = Dataset | Table | Texts
+Network = EncoderSpec | str | nn.Module
+
+LARGEST_LENET_SIDE = 64  # grey images up to this size are digits, letters, signs: a LeNet learns them
+SMALL_SIDE = 128  # images up to this size are brought to it; larger ones to the encoder's own size
+PHOTO_ENCODER = "efficientnet-lite0"
+TEXT_ENCODER = "minilm"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is trained on some data, and why.
+
+    Args:
+        network: A spec, the name of an encoder, or the user's own module.
+        is_frozen: Whether the network only gives features, on which a head is trained.
+        spec: For pretrained encoders, the spec for inputs of the chosen size; its number of classes is open.
+        preprocess: For pretrained encoders, how raw inputs are prepared; None where the data decide.
+        reason: One line for people: what was chosen, for what, and how to choose otherwise.
+    """
+
+    network: Network
+    is_frozen: bool
+    spec: EncoderSpec | None
+    preprocess: Preprocess | None
+    reason: str
+
+
+def choose_network(
+    data: Data | PictureFolder,
+    network: Network | None = None,
+    fine_tune: bool = False,
+    size: int | None = None,
+) -> Choice:
+    """Choose what is trained on some data.
+
+    Args:
+        data: What it is trained on; of a folder of pictures only the headers are read.
+        network: What the user wants; None for what fits the data.
+        fine_tune: Whether all of a pretrained encoder is trained, instead of a head on its features.
+        size: The height and width that pictures are brought to; None for what fits.
+
+    Raises:
+        InputError: If the encoder does not take such data, or has nothing to be fine-tuned.
+    """
+    form = _form_of(data)
+    if network is None:
+        network = _usual_network(form)
+    spec_class = _spec_class(network)
+    if spec_class is None or Ability.PRETRAINED not in spec_class.abilities:
+        if fine_tune:
+            raise InputError(f"fine_tune needs an encoder with pretrained weights, got {_name_of(network)}")
+        reason = f"{form.about}: {_name_of(network)}, trained from the start"
+        return Choice(network, False, None, None, reason)
+    spec = network if isinstance(network, EncoderSpec) else _spec_for(spec_class, form, size)
+    if isinstance(data, PictureFolder):
+        preprocess: Preprocess = _picture_preprocess(spec)
+    elif isinstance(data, Table):
+        raise InputError(f"{data.name} holds rows, the encoder {spec.kind} takes {spec.inputs.value}")
+    else:
+        preprocess = preprocess_for(spec, data)
+    return Choice(network, not fine_tune, spec, preprocess, _reason(form, spec, fine_tune))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What data are like: their kind, and for images their channels and size."""
+
+    kind: InputKind
+    about: str
+    channels: int = 0
+    side: int = 0
+
+
+def _form_of(data: Data | PictureFolder) -> _Form:
+    if isinstance(data, Texts):
+        return _Form(InputKind.TEXTS, f"{data.name}: {len(data):,} texts")
+    if isinstance(data, Table):
+        return _Form(InputKind.ROWS, f"{data.name}: {len(data):,} rows")
+    if isinstance(data, PictureFolder):
+        found = data.header_summary()
+        return _Form(InputKind.IMAGES, f"{data.name}: {found}", found.channels, max(found.median))
+    channels, height, width = data.images.shape[1:]
+    colour = "grey" if channels == 1 else "colour"
+    about = f"{data.name}: {len(data):,} images of {height} x {width} pixels, {colour}"
+    return _Form(InputKind.IMAGES, about, channels, max(height, width))
+
+
+def _usual_network(form: _Form) -> str:
+    if form.kind is InputKind.TEXTS:
+        return TEXT_ENCODER
+    if form.kind is InputKind.ROWS:
+        return "mlp"
+    if form.channels == 1 and form.side <= LARGEST_LENET_SIDE:
+        return "lenet"
+    return PHOTO_ENCODER
+
+
+def _spec_class(network: Network) -> type[EncoderSpec] | None:
+    """The class of its spec; None for a module of the user's own."""
+    if isinstance(network, nn.Module):
+        return None
+    if isinstance(network, EncoderSpec):
+        return type(network)
+    return ENCODERS.get(network)
+
+
+def _name_of(network: Network) -> str:
+    if isinstance(network, str):
+        return network
+    return network.kind if isinstance(network, EncoderSpec) else f"your {type(network).__name__}"
+
+
+def _spec_for(spec_class: type[EncoderSpec], form: _Form, size: int | None) -> EncoderSpec:
+    """The spec for inputs of the size that suits the data; how many classes there are is set later."""
+    shape = spec_class.default_shape
+    assert shape is not None, f"{spec_class.__name__} has pretrained weights, but no default_shape"
+    if spec_class.inputs is not form.kind:
+        raise InputError(f"the encoder {spec_class.kind} takes {spec_class.inputs.value}, got {form.about}")
+    if form.kind is InputKind.IMAGES:
+        side = size
+        if side is None:
+            side = SMALL_SIDE if form.side <= SMALL_SIDE else shape[1]
+        shape = (shape[0], side, side)
+    return spec_class.for_inputs(shape, 2)
+
+
+def _picture_preprocess(spec: EncoderSpec) -> ImagePreprocess:
+    """For pictures that are decoded in the size that the encoder takes."""
+    normalization = spec.normalization
+    assert normalization is not None, f"{spec.kind} has pretrained weights, but no normalization"
+    return ImagePreprocess(
+        spec.input_shape, normalization.mean, normalization.scale, pixel_range=BYTES, resize="crop"
+    )
+
+
+def _reason(form: _Form, spec: EncoderSpec, fine_tune: bool) -> str:
+    if fine_tune:
+        how = f"all of {spec.kind} is trained on from its pretrained weights"
+        otherwise = "without --fine-tune only a head is trained"
+    else:
+        how = f"a head on {spec.num_features:,} features of the pretrained {spec.kind}, which stays as it is"
+        otherwise = "--fine-tune trains all of it, --encoder NAME another one"
+    if spec.inputs is InputKind.IMAGES:
+        _, height, width = spec.input_shape
+        how = f"brought to {height} x {width}; {how}"
+        otherwise = f"{otherwise}, --size another size"
+    return f"{form.about}: {how} ({otherwise})"

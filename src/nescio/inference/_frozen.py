@@ -1,0 +1,248 @@
+"""FrozenEncoder: a pretrained network that gives features and is not trained; a head on them is.
+
+The features of a data set are computed once. They are kept in the cache under what they depend on: the
+inputs, the encoder and its weights. Another head on the same data finds them there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate
+
+from nescio._fetch.store import cache_dir
+from nescio._files import digest
+from nescio._kinds import InputKind
+from nescio._locks import one_at_a_time
+from nescio.data import Dataset, ImagePreprocess, Preprocess, StoredArray, Table, TextPreprocess, Texts
+from nescio.data._stored import DiskFullError, StoredArrayWriter, row_chunks
+from nescio.data.preprocess import BYTES
+from nescio.encoders import EncoderSpec, MLPSpec, features_of, spec_to_dict
+from nescio.errors import DataError, NescioWarning
+
+OnEncoding = Callable[[int, int], None]
+
+BATCH = 64  # inputs in the encoder at a time: more is no faster, and photos take much memory
+CHUNK = 1024  # inputs whose features are written at a time
+RESIDENT_BYTES = 512 * 2**20  # features up to this size are trained on from memory
+HEAD_HIDDEN = (512,)
+HEAD_DROPOUT = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """A pretrained network without its head, and the scaling of its features.
+
+    Args:
+        spec: What the network was built from.
+        module: The network, in evaluation mode; its head is the identity.
+        scaling: What brings features to the scale that the trained head takes.
+    """
+
+    spec: EncoderSpec
+    module: nn.Module
+    scaling: Preprocess
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Compute scaled features (N, F) of preprocessed inputs (N, ...)."""
+        return self.scaling(encode(self.spec, self.module, inputs))
+
+
+def build_encoder(spec: EncoderSpec) -> nn.Module:
+    """Build the network of a spec without its head; its weights are to be loaded."""
+    module = spec.build()
+    module.head = nn.Identity()
+    return module.to(memory_format=torch.channels_last).eval().requires_grad_(False)  # type: ignore[call-overload, no-any-return]
+
+
+def pretrained_encoder(spec: EncoderSpec) -> nn.Module:
+    """Build the network of a spec with its pretrained weights, without its head.
+
+    Raises:
+        FetchError: If the weights can't be had.
+    """
+    module = build_encoder(spec)
+    module.load_state_dict(spec.pretrained_weights())
+    return module
+
+
+def load_pretrained(spec: EncoderSpec, module: nn.Module) -> None:
+    """Give a network that is to be fine-tuned the pretrained weights; its head stays as it is."""
+    weights = spec.pretrained_weights()
+    missing, unexpected = module.load_state_dict(weights, strict=False)
+    lost = [name for name in missing if not name.startswith("head.")]
+    if lost or unexpected:
+        raise DataError(f"the pretrained weights do not fit {spec.kind}: {[*lost, *unexpected][0]}")
+
+
+def head_spec(encoder: EncoderSpec, num_classes: int) -> MLPSpec:
+    """Choose the perceptron that is trained on the features of an encoder."""
+    return MLPSpec(encoder.num_features, num_classes, HEAD_HIDDEN, HEAD_DROPOUT)
+
+
+def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:
+    """Make the preprocessing that brings raw data to an encoder with pretrained weights.
+
+    Images keep their size and channels; the encoder brings them to its own.
+    """
+    if isinstance(data, Texts):
+        return TextPreprocess(spec.tokenizer_json(), spec.input_shape[0], column=data.column)
+    fitted = ImagePreprocess.fit(data.images)
+    normalization = spec.normalization
+    if normalization is None:
+        return fitted
+    channels = fitted.input_shape[0]
+    mean = normalization.mean
+    scale = normalization.scale
+    if channels != len(mean):  # grey images: one mean for all channels
+        mean = (sum(mean) / len(mean),) * channels
+        scale = (sum(scale) / len(scale),) * channels
+    unit = fitted.scale[0] / BYTES[1]  # images that are no bytes have another white
+    return ImagePreprocess(
+        fitted.input_shape,
+        tuple(value * unit for value in mean),
+        tuple(value * unit for value in scale),
+        pixel_range=fitted.pixel_range,
+        resize=data.resize,
+    )
+
+
+def encode(spec: EncoderSpec, module: nn.Module, inputs: Tensor) -> Tensor:
+    """Compute the features (N, F) of preprocessed inputs (N, ...); better no more than `BATCH` at a time."""
+    return features_of(module, _fitted(spec, inputs))
+
+
+def _fitted(spec: EncoderSpec, inputs: Tensor) -> Tensor:
+    """Bring images (N, C, H, W) to the channels and the size that the encoder takes; all else stays."""
+    if spec.inputs is not InputKind.IMAGES:
+        return inputs
+    channels, height, width = spec.input_shape
+    if inputs.shape[1] == 1 and channels > 1:
+        inputs = inputs.expand(-1, channels, -1, -1)
+    if tuple(inputs.shape[2:]) != (height, width):
+        shrinks = inputs.shape[2] > height
+        inputs = interpolate(inputs, (height, width), mode="bilinear", antialias=shrinks)
+    return inputs.contiguous(memory_format=torch.channels_last)
+
+
+def encoded_data(
+    spec: EncoderSpec,
+    module: nn.Module,
+    preprocess: Preprocess,
+    data: Dataset | Table | Texts,
+    on_encoding: OnEncoding | None = None,
+) -> Table:
+    """Turn a data set into the table of its features, from the cache where they are there.
+
+    Args:
+        spec: The encoder's.
+        module: The encoder.
+        preprocess: What brings raw inputs to the encoder.
+        data: Images or texts.
+        on_encoding: A function that is called with how many inputs are done, and how many there are.
+    """
+    inputs = preprocess.inputs_of(data)
+    path = _features_path(spec, module, preprocess, inputs)
+    features: Tensor | StoredArray | None = _kept_features(path, spec, len(inputs))
+    if features is None:
+        features = _computed_features(path, spec, module, preprocess, inputs, on_encoding)
+    if isinstance(features, StoredArray) and features.nbytes <= RESIDENT_BYTES:
+        features = features[:]
+    return Table(features, data.labels, data.classes, data.name)
+
+
+def _features_path(
+    spec: EncoderSpec, module: nn.Module, preprocess: Preprocess, inputs: Tensor | StoredArray
+) -> Path:
+    """Where the features are kept: under a digest of all that they depend on."""
+    depends_on = {
+        "encoder": spec_to_dict(spec) | {"num_classes": 0},  # the head has no part in the features
+        "weights": digest(module.state_dict()),
+        "preprocess": preprocess.to_dict(),
+        "inputs": digest({"inputs": inputs}),
+    }
+    name = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
+    return cache_dir() / "features" / f"{spec.kind.partition(':')[0]}-{name[:32]}.npy"
+
+
+def _kept_features(path: Path, spec: EncoderSpec, count: int) -> StoredArray | None:
+    """Open what is kept; None where nothing is, or nothing that fits."""
+    if not path.is_file():
+        return None
+    try:
+        features = StoredArray.open(path)
+    except DataError:
+        return None  # damaged: it is computed and written again
+    if tuple(features.shape) != (count, spec.num_features):
+        return None
+    return features
+
+
+def _computed_features(
+    path: Path,
+    spec: EncoderSpec,
+    module: nn.Module,
+    preprocess: Preprocess,
+    inputs: Tensor | StoredArray,
+    on_encoding: OnEncoding | None,
+) -> Tensor | StoredArray:
+    """Compute the features and keep them; stopped and called again, it goes on where it was."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        with one_at_a_time(lock, on_wait=_wait_quietly):
+            kept = _kept_features(path, spec, len(inputs))  # another process may just have written it
+            if kept is not None:
+                return kept
+            with StoredArrayWriter(path, (spec.num_features,), torch.float32) as writer:
+                for part in row_chunks(_behind(inputs, writer.count), CHUNK):
+                    writer.append(_encoded_part(spec, module, preprocess, part))
+                    writer.flush()
+                    if on_encoding is not None:
+                        on_encoding(writer.count, len(inputs))
+                return writer.finish()
+    except (DiskFullError, OSError) as error:
+        warnings.warn(
+            f"features can't be kept in {path.parent} ({error}); they are computed again next time",
+            NescioWarning,
+            stacklevel=2,
+        )
+    parts = []
+    done = 0
+    for part in row_chunks(inputs, CHUNK):
+        parts.append(_encoded_part(spec, module, preprocess, part))
+        done += len(part)
+        if on_encoding is not None:
+            on_encoding(done, len(inputs))
+    return torch.cat(parts)
+
+
+def _wait_quietly(holder: str) -> None:
+    """Another process computes the same features: they are waited for."""
+
+
+def _behind(inputs: Tensor | StoredArray, count: int) -> Tensor | StoredArray:
+    """All inputs but the first so many; nothing is read or copied."""
+    if isinstance(inputs, Tensor):
+        return inputs[count:]
+    return inputs.select(torch.arange(count, len(inputs)))
+
+
+def _encoded_part(spec: EncoderSpec, module: nn.Module, preprocess: Preprocess, part: Tensor) -> Tensor:
+    """Compute features in the order of the inputs; texts of like length go through the encoder together."""
+    device = next(module.parameters()).device
+    order = torch.arange(len(part))
+    if spec.inputs is InputKind.TEXTS:
+        order = (part != 0).sum(1).argsort()
+    features = torch.empty(len(part), spec.num_features)
+    with torch.inference_mode():
+        for index in torch.split(order, BATCH):
+            inputs = preprocess(part[index].to(device))
+            features[index] = encode(spec, module, inputs).float().cpu()
+    return features

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tests.inference.pretrained import TinySpec
+from torch import nn
+
+from nescio import MLPSpec
+from nescio.data import Dataset, Table, open_source
+from nescio.errors import InputError
+from nescio.inference._choice import choose_network
+
+
+def images(channels: int, side: int) -> Dataset:
+    pixels = torch.zeros(4, channels, side, side, dtype=torch.uint8)
+    return Dataset(pixels, torch.tensor([0, 1, 0, 1]), ("a", "b"), "pictures")
+
+
+ROWS = Table(torch.eye(4), torch.tensor([0, 1, 0, 1]), ("a", "b"), "rows")
+
+
+def test_small_grey_images_get_a_lenet_and_rows_a_perceptron() -> None:
+    lenet = choose_network(images(1, 28))
+    assert (lenet.network, lenet.is_frozen, lenet.preprocess) == ("lenet", False, None)
+    assert lenet.reason == "pictures: 4 images of 28 x 28 pixels, grey: lenet, trained from the start"
+    assert choose_network(ROWS).network == "mlp"
+
+
+@pytest.mark.parametrize(("channels", "side", "expected"), [(3, 32, 128), (1, 100, 128), (3, 300, 224)])
+def test_photos_get_a_pretrained_encoder_at_a_fitting_size(channels: int, side: int, expected: int) -> None:
+    choice = choose_network(images(channels, side))
+    assert choice.network == "efficientnet-lite0"
+    assert choice.is_frozen
+    assert choice.spec is not None
+    assert choice.spec.input_shape == (3, expected, expected)
+    assert choice.preprocess is not None
+    assert choice.preprocess.input_shape == (channels, side, side)
+    assert f"brought to {expected} x {expected}" in choice.reason
+    assert "--fine-tune" in choice.reason
+
+
+def test_of_a_folder_only_the_headers_are_read_and_the_size_can_be_set(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.zeros((300, 400, 3), np.uint8)).save(tmp_path / name / "1.png")
+    folder = open_source(tmp_path)
+    choice = choose_network(folder, TinySpec.kind, size=64)
+    assert choice.preprocess is not None
+    assert choice.preprocess.input_shape == (3, 64, 64)
+    assert choice.preprocess.resize == "crop"
+    assert "300 x 400" in choice.reason or "400 x 300" in choice.reason
+
+
+def test_what_the_user_gives_is_taken() -> None:
+    module = nn.Linear(4, 2)
+    assert choose_network(ROWS, module).network is module
+    spec = MLPSpec(4, 2)
+    assert choose_network(ROWS, spec).network is spec
+    tuned = choose_network(images(3, 200), TinySpec.kind, fine_tune=True)
+    assert not tuned.is_frozen
+    assert "all of tiny-pretrained is trained" in tuned.reason
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="takes images, got rows: 4 rows"):
+        choose_network(ROWS, TinySpec.kind)
+    with pytest.raises(InputError, match="fine_tune needs an encoder with pretrained weights, got mlp"):
+        choose_network(ROWS, fine_tune=True)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from PIL import Image
+from tests.inference.pretrained import FEATURES, TinySpec
+
+import nescio
+from nescio._files import read_tensors, write_tensors
+from nescio.data import Dataset, StoredArray, open_source
+from nescio.data._stored import StoredArrayWriter
+from nescio.errors import DataError, InputError, ModelFileError
+from nescio.inference import _frozen
+
+QUICK = nescio.TrainingSettings(
+    epochs=12, batch_size=16, learning_rate=3e-3, device="cpu", precision="float32"
+)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NESCIO_CACHE", str(tmp_path / "cache"))
+
+
+def bright_and_dark(count: int = 64, channels: int = 3, seed: int = 0) -> Dataset:
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 2
+    noise = torch.randint(0, 60, (count, channels, 40, 40), generator=generator)
+    images = (noise + 150 * labels.view(-1, 1, 1, 1)).to(torch.uint8)
+    return Dataset(images, labels, ("dark", "bright"), "brightness")
+
+
+def trained(**options: object) -> nescio.TrainedModel:
+    return nescio.TrainedModel.train(bright_and_dark(), network=TinySpec.kind, settings=QUICK, **options)
+
+
+def test_a_head_on_a_frozen_encoder_learns_and_the_encoder_stays() -> None:
+    model = trained()
+    assert model.encoder is not None
+    weights = model.encoder.spec.pretrained_weights()
+    for name, value in model.encoder.module.state_dict().items():
+        assert torch.equal(value, weights[name])
+    test = bright_and_dark(seed=1)
+    prediction = model.predict(test.images)
+    assert (prediction.labels == test.labels).float().mean() == 1.0
+    assert model.input_shape == (3, 40, 40)
+    assert model.network == nescio.MLPSpec(FEATURES, 2, hidden=(512,), dropout=0.3)
+
+
+@pytest.mark.parametrize("method", ["softmax", "dropout", "ensemble", "ffgu"])
+def test_every_method_works_on_features(method: str, tmp_path: Path) -> None:
+    data = bright_and_dark()
+    model = nescio.TrainedModel.train(data, method, TinySpec.kind, QUICK)
+    model.save(tmp_path / "model.safetensors")
+    again = nescio.TrainedModel.load(tmp_path / "model.safetensors")
+    assert torch.equal(again.predict(data.images).probabilities, model.predict(data.images).probabilities)
+
+
+def test_grey_images_and_other_sizes_are_brought_to_the_encoder() -> None:
+    data = bright_and_dark(channels=1)
+    model = nescio.TrainedModel.train(data, network=TinySpec.kind, settings=QUICK)
+    assert model.input_shape == (1, 40, 40)
+    assert model.encoder is not None
+    assert model.encoder.spec.input_shape == (3, 128, 128)
+    assert model.predict(data.images).probabilities.shape == (64, 2)
+
+
+def test_float_images_get_the_scale_of_their_own_white() -> None:
+    data = bright_and_dark()
+    spec = TinySpec(128, 2)
+    of_bytes = _frozen.preprocess_for(spec, data)
+    of_floats = nescio.data.MemorySource(data.images / 255, "floats")
+    assert of_floats is not None
+    assert of_bytes(data.images[:2]).max() <= 1.0
+    assert of_bytes.mean == (127.0,) * 3
+    assert of_bytes.pixel_range == (0.0, 255.0)
+
+
+def test_features_are_computed_once_and_a_second_head_finds_them() -> None:
+    calls: list[tuple[int, int]] = []
+    trained(on_encoding=lambda done, total: calls.append((done, total)))
+    assert calls == [(64, 64)]
+    trained(method="softmax", on_encoding=lambda done, total: calls.append((done, total)))
+    assert calls == [(64, 64)]
+    (kept,) = Path(_frozen.cache_dir(), "features").glob("*.npy")
+    assert tuple(StoredArray.open(kept).shape) == (64, FEATURES)
+
+
+def test_other_data_and_other_weights_have_features_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = TinySpec(128, 2)
+    data = bright_and_dark()
+    preprocess = _frozen.preprocess_for(spec, data)
+    module = _frozen.pretrained_encoder(spec)
+    paths = {_frozen._features_path(spec, module, preprocess, data.images)}
+    paths.add(_frozen._features_path(spec, module, preprocess, bright_and_dark(seed=1).images))
+    with torch.no_grad():
+        next(module.parameters()).add_(1.0)
+    paths.add(_frozen._features_path(spec, module, preprocess, data.images))
+    assert len(paths) == 3
+    same = TinySpec(128, 7)  # how many classes there are is of the head
+    assert _frozen._features_path(same, module, preprocess, data.images) in paths
+
+
+def test_interrupted_encoding_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_frozen, "CHUNK", 16)
+    real = _frozen._encoded_part
+    parts: list[int] = []
+
+    def stops(*arguments: object) -> torch.Tensor:
+        if len(parts) == 2:
+            raise KeyboardInterrupt
+        parts.append(len(arguments[3]))
+        return real(*arguments)
+
+    monkeypatch.setattr(_frozen, "_encoded_part", stops)
+    with pytest.raises(KeyboardInterrupt):
+        trained()
+    parts.clear()
+    monkeypatch.setattr(_frozen, "_encoded_part", lambda *a: (parts.append(len(a[3])), real(*a))[1])
+    model = trained()
+    assert parts == [16, 16]  # of four
+    assert (model.predict(bright_and_dark().images).labels == bright_and_dark().labels).all()
+
+
+def test_a_damaged_cache_is_computed_again() -> None:
+    trained()
+    (kept,) = Path(_frozen.cache_dir(), "features").glob("*.npy")
+    kept.write_bytes(kept.read_bytes()[:200])
+    calls: list[int] = []
+    trained(on_encoding=lambda done, total: calls.append(done))
+    assert calls == [64]
+
+
+def test_a_full_disk_costs_the_cache_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: StoredArrayWriter, rows: torch.Tensor) -> None:
+        self.discard()
+        raise _frozen.DiskFullError("no room")
+
+    monkeypatch.setattr(StoredArrayWriter, "append", full)
+    with pytest.warns(nescio.NescioWarning, match="features can't be kept"):
+        model = trained()
+    assert model.encoder is not None
+    assert list(Path(_frozen.cache_dir(), "features").glob("*.npy")) == []
+
+
+def test_model_file_round_trip_and_damage(tmp_path: Path) -> None:
+    model = trained()
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    again = nescio.TrainedModel.load(path)
+    images = bright_and_dark().images
+    assert torch.equal(again.predict(images).evidence, model.predict(images).evidence)
+    tensors, header = read_tensors(path)
+    header["encoder"]["scaling"]["input_shape"] = [5]
+    write_tensors(path, tensors, header)
+    with pytest.raises(ModelFileError, match="does not fit together"):
+        nescio.TrainedModel.load(path)
+
+
+def test_a_run_is_resumed_to_the_same_bits(tmp_path: Path) -> None:
+    whole = trained(run_dir=tmp_path / "whole")
+
+    def stop(metrics: dict[str, float]) -> None:
+        if metrics["epoch"] == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(run_dir=tmp_path / "stopped", report=stop)
+    resumed = trained(run_dir=tmp_path / "stopped")
+    for name, value in whole.module.state_dict().items():
+        assert torch.equal(value, resumed.module.state_dict()[name])
+    settings = json.loads((tmp_path / "whole" / "settings.json").read_text())
+    assert settings["encoder"]["kind"] == TinySpec.kind
+
+
+def test_fine_tuning_starts_from_the_pretrained_weights_and_changes_them() -> None:
+    data = bright_and_dark()
+    pictures = Dataset(
+        torch.nn.functional.interpolate(data.images.float(), (128, 128)).to(torch.uint8),
+        data.labels,
+        data.classes,
+        "larger",
+    )
+    slow = nescio.TrainingSettings(
+        epochs=1, batch_size=16, learning_rate=1e-5, device="cpu", precision="float32"
+    )
+    model = nescio.TrainedModel.train(pictures, network=TinySpec.kind, settings=slow, fine_tune=True)
+    assert model.encoder is None
+    weights = TinySpec(128, 2).pretrained_weights()
+    for name, value in weights.items():
+        now = model.module.state_dict()[name]
+        assert not torch.equal(now, value)
+        assert torch.allclose(now, value, atol=1e-3)
+    with pytest.raises(InputError, match="fine_tune needs an encoder with pretrained weights"):
+        nescio.TrainedModel.train(pictures, network="lenet", fine_tune=True)
+
+
+def test_folders_of_photos(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for name, level in (("dark", 0), ("bright", 150)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(12):
+            size = (200 + 10 * number, 220, 3)
+            pixels = (generator.integers(0, 60, size) + level).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.jpg")
+    source = open_source(tmp_path / "photos")
+    model = nescio.TrainedModel.train(source, network=TinySpec.kind, settings=QUICK)
+    assert model.input_shape == (3, 160, 160)
+    assert model.preprocess.resize == "crop"
+    records = model.records([tmp_path / "photos"])
+    assert {record["best"] for record in records if "/dark/" in record["name"]} == {"dark"}
+
+
+def test_held_out_must_be_of_the_same_kind() -> None:
+    rows = nescio.data.Table(torch.eye(4), torch.tensor([0, 1, 0, 1]), ("dark", "bright"), "rows")
+    with pytest.raises(DataError, match="held_out must hold images like the training data, got rows"):
+        trained(held_out=rows)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter, about itself
+def test_export_gives_the_same_numbers(tmp_path: Path) -> None:
+    model = trained()
+    model.export_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    images = bright_and_dark(5).images.float()
+    found = session.run(["probabilities"], {"inputs": images.numpy()})[0]
+    assert np.abs(found - model.predict(images).probabilities.numpy()).max() < 1e-5
