@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from nescio._files import digest
-from nescio.data import StoredArray, _decoding, open_source
+from nescio.data import StoredArray, _decoding, _stored, open_source
 from nescio.data._decoding import PictureForm, decode_folder, decode_in_order
 from nescio.data._pictures import read_picture
 from nescio.errors import DataError, NescioWarning
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def few_in_memory(monkeypatch):
-    monkeypatch.setattr(_decoding, "RESIDENT_BYTES", 1000)
+    monkeypatch.setattr(_stored, "RESIDENT_BYTES", 1000)
 
 
 def files_in(folder):
@@ -126,7 +126,7 @@ def test_the_digest_is_known_without_reading(folder, few_in_memory, empty_cache,
     assert first != digest({"images": images.select(torch.arange(98))})
     other = PictureForm(3, (16, 16), "pad")
     monkeypatch.undo()
-    monkeypatch.setattr(_decoding, "RESIDENT_BYTES", 1000)
+    monkeypatch.setattr(_stored, "RESIDENT_BYTES", 1000)
     monkeypatch.setenv("NESCIO_CACHE", str(empty_cache))
     assert first != digest({"images": decode_folder(folder, files_in(folder), other).images})
 
@@ -218,8 +218,8 @@ def test_a_disk_that_fills_up_while_pictures_are_written(folder, empty_cache):
         import resource, signal, sys, warnings
         from pathlib import Path
         from nescio.data import open_source, StoredArray
-        from nescio.data import _decoding
-        _decoding.RESIDENT_BYTES = 1000
+        from nescio.data import _decoding, _stored
+        _stored.RESIDENT_BYTES = 1000
         _decoding.FEW = 1000
         _decoding.BLOCK_BYTES = 20_000
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -264,7 +264,7 @@ def test_damage_that_was_not_kept_well_is_looked_for_again(folder, few_in_memory
 def test_a_labelled_folder_has_the_same_images_wherever_they_are(folder, empty_cache, monkeypatch):
     data = []
     for resident in (10**9, 1000):
-        monkeypatch.setattr(_decoding, "RESIDENT_BYTES", resident)
+        monkeypatch.setattr(_stored, "RESIDENT_BYTES", resident)
         with pytest.warns(NescioWarning, match="1 of 100 files can't be read"):
             data.append(open_source(folder, size=(8, 10), resize="pad").labelled())
     assert isinstance(data[1].images, StoredArray)

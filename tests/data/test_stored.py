@@ -18,9 +18,11 @@ from nescio.data import _stored as stored_module
 from nescio.data._stored import (
     DTYPES,
     HEADER_BYTES,
+    ConvertedRows,
     DiskFullError,
     FileRows,
     StoredArrayWriter,
+    as_float32,
     read_notes,
     row_chunks,
     select_rows,
@@ -373,3 +375,32 @@ def test_damaged_notes(tmp_path, stored):
         (tmp_path / "rows.npy.json").write_text(text)
         with pytest.raises(DataError, match=r"rows\.npy\.json is damaged"):
             read_notes(tmp_path / "rows.npy")
+
+
+def test_what_was_not_used_for_long_is_removed(tmp_path):
+    def fill(writer):
+        writer.append(ROWS)
+
+    old, used = tmp_path / "old.npy", tmp_path / "used.npy"
+    for path in (old, used):
+        stored_once(path, (3, 2), torch.uint8, fill, lambda who: None)
+    (tmp_path / ".stopped.npy.part").write_bytes(b"rows")
+    for path in (old, used, tmp_path / ".stopped.npy.part"):
+        os.utime(path, (0, 0))
+    stored_once(used, (3, 2), torch.uint8, fill, lambda who: None)
+    stored_once(tmp_path / "new.npy", (3, 2), torch.uint8, fill, lambda who: None)
+    kept = [name for name in left_in(tmp_path) if not name.endswith(".lock")]
+    assert kept == ["new.npy", "new.npy.json", "used.npy", "used.npy.json"]
+
+
+def test_rows_in_another_form(stored):
+    doubled = StoredArray(ConvertedRows(stored, (6,), torch.float32, flat_and_doubled))
+    assert torch.equal(doubled[torch.tensor([3, 1])], ROWS[[3, 1]].flatten(1) * 2.0)
+    assert (doubled.shape, doubled.dtype) == ((10, 6), torch.float32)
+    assert doubled.fingerprint() is None
+    as_floats = as_float32(stored)
+    assert torch.equal(pickle.loads(pickle.dumps(as_floats))[:], ROWS.float())
+
+
+def flat_and_doubled(rows):
+    return rows.flatten(1) * 2.0

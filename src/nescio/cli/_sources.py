@@ -67,26 +67,13 @@ def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor
     """Inputs for a model (N, ...), labelled or not; what can't be read is passed over with a warning."""
     import warnings
 
-    import torch
-
-    from nescio.data import MemorySource, open_source
+    from nescio.data import open_source
 
     source = open_source(name, data_dir=data_dir)
-    if isinstance(source, MemorySource):
-        return source.inputs
-    prepared = []
-    last_error = f"{name} holds nothing to read, where pictures were expected"
-    for one in source.read(range(len(source))):
-        try:
-            if one.value is None:
-                raise DataError(one.error)
-            prepared.append(model.preprocess.prepare(one.value))
-        except DataError as error:
-            last_error = f"{one.name}: {error}"
-    if not prepared:
-        raise DataError(last_error)
-    missing = len(source) - len(prepared)
+    prepared = source.prepared(model.preprocess)
+    missing = len(prepared.unreadable)
     if missing:
+        last, reason = list(prepared.unreadable.items())[-1]
         message = f"{missing} of {len(source)} inputs of {name} can't be read and are passed over"
-        warnings.warn(f"{message}; the last: {last_error}", NescioWarning, stacklevel=2)
-    return torch.stack(prepared)
+        warnings.warn(f"{message}; the last: {last}: {reason}", NescioWarning, stacklevel=2)
+    return prepared.inputs

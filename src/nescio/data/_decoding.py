@@ -33,6 +33,7 @@ from nescio.data._stored import (
     StoredArray,
     StoredArrayWriter,
     free_bytes,
+    is_resident,
     no_room,
     notes_path,
     read_notes,
@@ -40,7 +41,6 @@ from nescio.data._stored import (
 )
 from nescio.errors import DataError, NescioWarning
 
-RESIDENT_BYTES = 256 * 2**20  # of decoded pictures that are held in memory
 FEW = 64  # pictures are decoded in this process: to start others takes longer
 TASK = 16  # pictures that a worker gets at a time
 BLOCK_BYTES = 64 * 2**20  # decoded pictures that are on their way at a time
@@ -99,7 +99,7 @@ def decode_folder(
     Raises:
         DataError: If a worker process was killed.
     """
-    if len(files) * form.nbytes <= RESIDENT_BYTES:
+    if is_resident(len(files) * form.nbytes):
         return _resident(folder, files, form)
     fingerprint = _fingerprint_of(folder, files)
     home = _home_of(folder, selection)

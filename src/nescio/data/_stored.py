@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import threading
+import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +30,10 @@ from nescio._locks import one_at_a_time
 from nescio.errors import DataError, InputError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+RESIDENT_BYTES = 256 * 2**20  # of inputs that are held in memory
 CHUNK_BYTES = 32 * 2**20  # of one part when all rows are gone through
 FLUSH_BYTES = 64 * 2**20  # what an interrupted writing may lose
+UNUSED_SECONDS = 30 * 24 * 3600  # after which a file of a cache is removed
 HEADER_BYTES = 128  # of the .npy file; a number of rows of any length fits
 DTYPES = {
     np.dtype("bool"): torch.bool,
@@ -156,6 +159,36 @@ class FileRows(RowReader):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
+
+
+class ConvertedRows(RowReader):
+    """Rows of another array in another form, made when they are read.
+
+    Args:
+        array: Where the rows come from.
+        shape: Shape of one row in the new form.
+        dtype: Type of its values.
+        convert: A function from rows (M, ...) as they are to rows (M, *shape); one that can be pickled.
+    """
+
+    def __init__(
+        self,
+        array: StoredArray,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        convert: Callable[[Tensor], Tensor],
+    ) -> None:
+        self.shape = (len(array), *shape)
+        self.dtype = dtype
+        self._array = array
+        self._convert = convert
+        known = array.fingerprint()
+        if known is not None:
+            self.fingerprint = f"{known} {convert.__name__}"
+
+    def read(self, positions: Sequence[int]) -> Tensor:
+        """Read and convert them."""
+        return self._convert(self._array[positions])
 
 
 class StoredArray:
@@ -299,9 +332,21 @@ class StoredArray:
         return self._rows.read(positions.tolist())
 
 
+def is_resident(nbytes: int) -> bool:
+    """Whether inputs of so many bytes are held in memory, rather than on the disk."""
+    return nbytes <= RESIDENT_BYTES
+
+
 def select_rows(inputs: Tensor | StoredArray, index: Tensor) -> Tensor | StoredArray:
     """The rows at these positions (M,) or of this mask (N,); of a stored array nothing is read or copied."""
     return inputs.select(index) if isinstance(inputs, StoredArray) else inputs[index]
+
+
+def as_float32(inputs: Tensor | StoredArray) -> Tensor | StoredArray:
+    """The same numbers in float32; what that can't hold becomes infinite. Stored ones become so when read."""
+    if isinstance(inputs, Tensor):
+        return inputs.float()
+    return StoredArray(ConvertedRows(inputs, inputs.shape[1:], torch.float32, Tensor.float))
 
 
 def row_chunks(inputs: Tensor | StoredArray, rows: int | None = None) -> Iterator[Tensor]:
@@ -468,12 +513,24 @@ def stored_once(
         try:
             with one_at_a_time(path.with_name(f".{path.name}.lock"), on_wait):
                 if not path.is_file():  # another process may have been faster
+                    _forget_unused(path.parent)
                     with StoredArrayWriter(path, shape, dtype) as writer:
                         fill(writer)
                         writer.finish()
         except OSError as error:
             raise not_written(path.parent, error) from error
+    with contextlib.suppress(OSError):
+        os.utime(path)  # it is used
     return StoredArray.open(path, path.name)
+
+
+def _forget_unused(folder: Path) -> None:
+    """Remove what was written and not used for long, whole or interrupted."""
+    for path in (*folder.glob("*.npy"), *folder.glob(".*.npy.part")):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > UNUSED_SECONDS:
+                for former in (path, notes_path(path)):
+                    former.unlink(missing_ok=True)
 
 
 def notes_path(path: Path) -> Path:

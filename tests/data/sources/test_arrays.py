@@ -1,13 +1,15 @@
 """Arrays of .npz and .npy files."""
 
+import hashlib
 import io
+import pickle
 import zipfile
 
 import numpy as np
 import pytest
 import torch
 
-from nescio.data import Dataset, ImagePreprocess, RowPreprocess, Table, open_source
+from nescio.data import Dataset, ImagePreprocess, RowPreprocess, StoredArray, Table, _stored, open_source
 from nescio.errors import DataError
 
 
@@ -192,3 +194,96 @@ def test_images_as_a_model_takes_them(tmp_path):
     preprocess = ImagePreprocess((3, 4, 5), (0.0,) * 3, (255.0,) * 3)
     data = open_source(tmp_path / "a.npz").labelled(preprocess)
     assert torch.equal(data.images, torch.from_numpy(images).permute(0, 3, 1, 2))
+
+
+@pytest.fixture
+def on_the_disk(monkeypatch, empty_cache):
+    monkeypatch.setattr(_stored, "RESIDENT_BYTES", 200)
+
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 5), dtype=np.uint8)
+
+
+def saved(path, kind, **arrays):
+    save = np.savez_compressed if kind == "compressed" else np.savez
+    save(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["stored", "compressed"])
+@pytest.mark.parametrize(
+    "images",
+    [IMAGES, np.stack([IMAGES] * 3, 1), np.stack([IMAGES] * 3, 3), np.asfortranarray(IMAGES)],
+    ids=["grey", "first", "last", "by columns"],
+)
+def test_images_of_a_large_file_are_the_same(tmp_path, kind, images, monkeypatch, empty_cache):
+    path = saved(tmp_path / "d.npz", kind, images=images, labels=np.arange(12) % 3)
+    resident = open_source(path).labelled()
+    read_before = [one.value for one in open_source(path).read([3, 7])]
+    monkeypatch.setattr(_stored, "RESIDENT_BYTES", 200)
+    data = open_source(path).labelled()
+    in_place = kind == "stored" and images.flags.c_contiguous
+    assert isinstance(data.images, StoredArray) == in_place
+    assert torch.equal(data.images[:], resident.images)
+    assert torch.equal(data.images[torch.tensor([5, 1])], resident.images[[5, 1]])
+    for one, before in zip(open_source(path).read([3, 7]), read_before, strict=True):
+        assert torch.equal(one.value, before)
+    assert torch.equal(pickle.loads(pickle.dumps(data.images))[2], resident.images[2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+def test_rows_of_a_large_file_are_the_same(tmp_path, dtype, monkeypatch, empty_cache):
+    rows = (np.random.default_rng(1).random((40, 6)) * 9).astype(dtype)
+    path = saved(tmp_path / "d.npz", "stored", features=rows, labels=np.arange(40) % 2)
+    resident = open_source(path).labelled()
+    monkeypatch.setattr(_stored, "RESIDENT_BYTES", 200)
+    table = open_source(path).labelled()
+    assert isinstance(table.features, StoredArray)
+    assert torch.equal(table.features[:], resident.features)
+    assert torch.equal(pickle.loads(pickle.dumps(table.features))[2], resident.features[2])
+    np.save(tmp_path / "d.npy", rows)
+    source = open_source(tmp_path / "d.npy")
+    (one,) = source.read([5])
+    assert one.value.dtype == (torch.uint8 if dtype == np.uint8 else torch.float32)
+    assert torch.equal(one.value.float(), resident.features[5])
+    assert source.fingerprint() == hashlib.sha256((tmp_path / "d.npy").read_bytes()).hexdigest()
+
+
+def test_large_files_are_not_read_as_a_whole(tmp_path, on_the_disk, monkeypatch):
+    path = saved(tmp_path / "d.npz", "stored", images=IMAGES, labels=np.arange(12) % 3)
+    read = []
+    real = _stored.FileRows.read
+    monkeypatch.setattr(
+        _stored.FileRows, "read", lambda self, rows: read.append(list(rows)) or real(self, rows)
+    )
+    data = open_source(path).labelled()
+    assert read == []
+    data.images[torch.tensor([4, 5])]
+    assert read == [[4, 5]]
+
+
+def test_large_files_for_a_model(tmp_path, on_the_disk):
+    path = saved(tmp_path / "d.npz", "stored", images=IMAGES, labels=np.arange(12) % 3)
+    data = open_source(path).labelled(ImagePreprocess((1, 4, 5), (0.0,), (255.0,)))
+    assert isinstance(data.images, StoredArray)
+    assert np.array_equal(data.images[:][:, 0].numpy(), IMAGES)
+
+
+def test_large_files_that_do_not_fit(tmp_path, on_the_disk):
+    path = saved(tmp_path / "d.npz", "stored", images=IMAGES.astype(np.float32), labels=np.arange(12) % 3)
+    with pytest.raises(DataError, match=r"images must be uint8 0\.\.255, got float32"):
+        open_source(path).labelled()
+    path = saved(tmp_path / "e.npz", "stored", images=np.stack([IMAGES] * 2, 3), labels=np.arange(12) % 3)
+    with pytest.raises(DataError, match=r"images must be \(N, H, W\), .*got \(12, 4, 5, 2\)"):
+        open_source(path).labelled()
+    path = saved(tmp_path / "f.npz", "stored", features=np.full((40, 6), np.nan), labels=np.arange(40) % 2)
+    with pytest.raises(DataError, match="features must be finite"):
+        open_source(path).labelled()
+
+
+def test_a_large_file_that_is_cut(tmp_path, on_the_disk):
+    np.save(tmp_path / "d.npy", IMAGES)
+    content = (tmp_path / "d.npy").read_bytes()
+    (tmp_path / "d.npy").write_bytes(content[:300])
+    with pytest.raises(DataError, match=r"d\.npy is not an \.npz file of plain arrays"):
+        open_source(tmp_path / "d.npy")

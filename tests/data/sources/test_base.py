@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nescio.data import Picture, Place
-from nescio.data.sources._base import _as_tensor
+from nescio.data.sources._preparing import _as_tensor
 from nescio.errors import DataError
 
 

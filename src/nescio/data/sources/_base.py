@@ -14,11 +14,14 @@ import torch
 from torch import Tensor
 
 from nescio.data._schema import TableSchema
-from nescio.data._stored import StoredArray
-from nescio.data._values import Picture, Row, Text, Value
+from nescio.data._stored import StoredArray, as_float32
+from nescio.data._values import Text, Value
 from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import Preprocess
+from nescio.data.sources._preparing import Prepared, prepare_inputs
 from nescio.errors import DataError
+
+DIGEST_BYTES = 2**20  # of a file that are read at a time
 
 
 class Input(NamedTuple):
@@ -116,8 +119,15 @@ class Place:
         return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
 
     def digest(self) -> str:
-        """SHA-256 of the file."""
-        return hashlib.sha256(self.read_bytes()).hexdigest()
+        """SHA-256 of the file, which is read a part at a time."""
+        found = hashlib.sha256()
+        try:
+            with self.open_file() as file:
+                while part := file.read(DIGEST_BYTES):
+                    found.update(part)
+        except OSError as error:
+            raise DataError(f"{self.short_name} can't be read: {error.strerror or error}") from error
+        return found.hexdigest()
 
 
 def printable(name: str) -> str:
@@ -205,30 +215,39 @@ class Source(ABC):
         labels = self.labels
         if labels is None:
             raise DataError(f"{self.name} has no labels; {self.about} have none")
-        tensors = []
+        texts = self._texts()
+        if texts is not None:
+            return Texts(texts, labels.indices, labels.classes, self.name)
+        prepared = self.prepared(preprocess)
+        if prepared.unreadable:
+            name, reason = next(iter(prepared.unreadable.items()))
+            raise DataError(f"{name}: {reason}")
+        return as_data(self.name, prepared.inputs, labels)
+
+    def prepared(self, preprocess: Preprocess | None = None) -> Prepared:
+        """All inputs as a model takes them, labelled or not: many of them on the disk.
+
+        Args:
+            preprocess: Preprocessing of the model; None for inputs that are numbers already.
+
+        Returns:
+            The inputs that can be read, and what is wrong with the others.
+
+        Raises:
+            DataError: If none can be read, or there is no room on the disk for many.
+        """
+        return prepare_inputs(self, preprocess)
+
+    def _texts(self) -> tuple[str, ...] | None:
+        """All inputs where the first is a text, else None."""
+        if len(self) == 0 or not isinstance(self.read([0])[0].value, Text):
+            return None
         texts = []
         for one in self.read(range(len(self))):
-            if one.value is None:
-                raise DataError(f"{one.name}: {one.error}")
-            if isinstance(one.value, Text):
-                texts.append(one.value.content)
-                continue
-            try:
-                tensors.append(_as_tensor(one.value, preprocess))
-            except DataError as error:
-                raise DataError(f"{one.name}: {error}") from error
-        if texts:
-            return Texts(tuple(texts), labels.indices, labels.classes, self.name)
-        return as_data(self.name, torch.stack(tensors), labels)
-
-
-def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
-    """As a model needs it, or else as it is."""
-    if preprocess is not None:
-        return preprocess.prepare(value)
-    if isinstance(value, Picture | Row | Text):
-        raise DataError(f"a source of {type(value).__name__}s must say itself how they become numbers")
-    return value
+            if not isinstance(one.value, Text):
+                raise DataError(f"{one.name}: {one.error or 'a text was expected'}")
+            texts.append(one.value.content)
+        return tuple(texts)
 
 
 def as_data(
@@ -240,5 +259,7 @@ def as_data(
     """Images uint8 (N, C, H, W) or rows (N, F) with labels."""
     if inputs.ndim == 4:
         return Dataset(inputs, labels.indices, labels.classes, name)
-    features = inputs if isinstance(inputs, StoredArray) else inputs.float()
+    features = inputs
+    if features.dtype != torch.float32:
+        features = as_float32(features)
     return Table(features, labels.indices, labels.classes, name, schema)

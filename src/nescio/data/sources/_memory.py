@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
+from PIL import Image
 from torch import Tensor
 
 from nescio._files import digest
@@ -13,9 +16,11 @@ from nescio.data._catalog import in_catalog
 from nescio.data._loading import load
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray
+from nescio.data._values import Picture
 from nescio.data.dataset import Dataset, Table, Texts
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
+from nescio.data.sources._preparing import Prepared
 
 
 class MemorySource(Source):
@@ -72,11 +77,54 @@ class MemorySource(Source):
         """As they were given."""
         return self._labels
 
+    def prepared(self, preprocess: Preprocess | None = None) -> Prepared:
+        """The tensors themselves where they have the shape that the model takes: nothing is copied.
+
+        Images of another size are brought to that of the model, as pictures are.
+        """
+        if preprocess is None or tuple(self.inputs.shape[1:]) == preprocess.input_shape:
+            return Prepared(self.inputs, torch.arange(len(self.inputs)), {})
+        is_images = self.inputs.dtype == torch.uint8 and self.inputs.ndim == 4
+        if is_images and self.inputs.shape[1] in (1, 3) and isinstance(preprocess, ImagePreprocess):
+            return _ImagesOfAnotherSize(self.inputs, self.name).prepared(preprocess)
+        return super().prepared(preprocess)
+
     def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
         """The tensors themselves: nothing is copied."""
         if self._labels is None:
             return super().labelled(preprocess)  # which says that there are none
         return as_data(self.name, self.inputs, self._labels, self._schema)
+
+
+class _ImagesOfAnotherSize(Source):
+    """Images that are brought to the size of a model as pictures of files are."""
+
+    def __init__(self, images: Tensor | StoredArray, name: str) -> None:
+        self.name = name
+        self._images = images
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def read(self, indices: Sequence[int]) -> list[Input]:
+        """The images as pictures."""
+        found = []
+        for index, image in zip(indices, self._images[list(indices)], strict=True):
+            name = f"{self.name}:{index + 1}"
+            found.append(Input(name, Picture(_as_png(image), name)))
+        return found
+
+    def fingerprint(self) -> str:
+        """The digest of all values."""
+        return digest({"images": self._images})
+
+
+def _as_png(image: Tensor) -> bytes:
+    """An image (C, H, W) as a file, not compressed: the one way to bring pictures to a size reads files."""
+    pixels = image.permute(1, 2, 0).numpy()
+    file = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(file, "PNG", compress_level=0)
+    return file.getvalue()
 
 
 class CatalogSource(MemorySource):

@@ -21,6 +21,7 @@ from nescio.data._values import Picture
 from nescio.data.dataset import PARTS, Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.sources._preparing import Prepared
 from nescio.data.splits import group_codes, part_of
 from nescio.errors import DataError, InputError, NescioWarning
 
@@ -311,6 +312,19 @@ class PictureFolder(Source):
             self._groups_of(kept),
             self._parts_of(kept),
         )
+
+    def prepared(self, preprocess: Preprocess | None = None) -> Prepared:
+        """All pictures, in class folders or not; decoded in worker processes, many of them to the disk."""
+        form = self._form_of(self._pictures, preprocess)
+        decoded = decode_folder(self._folder, self._pictures, form, f"{self._split or ''} all")
+        if not len(decoded.images):
+            found = list(decoded.unreadable.values())
+            last = f"; the last: {found[-1]}" if found else ""
+            raise DataError(f"{self._folder} holds no readable picture{last}")
+        unreadable = {}
+        for position, reason in decoded.unreadable.items():
+            unreadable[printable(str(self._given / self._pictures[position]))] = reason
+        return Prepared(decoded.images, decoded.kept, unreadable)
 
     def _form_of(self, pictures: Sequence[Path], preprocess: Preprocess | None) -> PictureForm:
         """What a model takes; without one, channels that hold every picture, and the size to train on."""
