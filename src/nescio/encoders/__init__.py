@@ -26,6 +26,7 @@ from nescio.encoders.registry import (
     spec_to_dict,
 )
 from nescio.encoders.resnet import ResNet18Spec, ResNet50Spec
+from nescio.encoders.wrapped import with_features
 
 OURS: tuple[type[EncoderSpec], ...] = (
     LeNetSpec,
@@ -66,4 +67,5 @@ __all__ = [
     "require_features",
     "spec_from_dict",
     "spec_to_dict",
+    "with_features",
 ]
