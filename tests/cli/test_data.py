@@ -38,14 +38,16 @@ def test_data_list_tells_where_each_set_is(run, empty_cache, tmp_path, monkeypat
     code, out, _ = run("data", "list")
     assert code == 0
     listed = rows(out)
-    assert listed["digits"].split()[:4] == ["comes", "installed", "4", "MB"]
-    assert listed["mnist"].startswith("to fetch")
-    assert listed["notmnist"].startswith("in NESCIO_DATA")
-    assert listed["cifar5"].startswith("needs cifar10")
-    assert listed["letters"].startswith("generated on use")
-    assert listed["minilm"].startswith("to fetch")
+    assert listed["digits"].split()[:5] == ["images", "comes", "installed", "4", "MB"]
+    assert " ".join(listed["mnist"].split()[:3]) == "images to fetch"
+    assert " ".join(listed["notmnist"].split()[:3]) == "images in NESCIO_DATA"
+    assert " ".join(listed["cifar5"].split()[:3]) == "images needs cifar10"
+    assert listed["letters"].split()[:2] == ["images", "generated"]
+    assert listed["minilm"].split()[:3] == ["weights", "to", "fetch"]
+    assert listed["clinc150"].split()[0] == listed["clinc150-oos"].split()[0] == "texts"
+    assert listed["letter"].split()[0] == "rows"
     assert run("data", "fetch", "digits")[0] == 0
-    assert rows(run("data", "list")[1])["digits"].startswith("here")
+    assert rows(run("data", "list")[1])["digits"].split()[1] == "here"
 
 
 def test_data_list_fits_80_columns(run, empty_cache, monkeypatch):
@@ -149,7 +151,7 @@ def test_data_show_of_files(run, tmp_path, monkeypatch):
     ("words", "reason"),
     [
         (["digits", "--strict"], "--strict goes with a folder of pictures"),
-        (["photos", "--split", "test"], "--split goes with a data set of the catalog"),
+        (["photos", "--split", "test"], "photos has no folder test of class folders"),
         (["photos", "--data-dir", "."], "--data-dir goes with a data set of the catalog"),
     ],
 )

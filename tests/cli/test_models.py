@@ -121,7 +121,7 @@ def test_train_with_other_settings_is_refused(run, photos, model):
 
 
 def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do(run, tmp_path):
-    rows = "".join(f"1,2,{'ab'[number % 2]}\n" for number in range(100))
+    rows = "".join(f"{number // 2 % 2},{number // 4 % 2},{'ab'[number % 2]}\n" for number in range(100))
     (tmp_path / "alike.csv").write_text(f"a,b,label\n{rows}")
     words = ("--epochs", 20, "--batch-size", 8, "--learning-rate", 0.5)
     code, out, err = run("train", tmp_path / "alike.csv", "--out", tmp_path / "run", *words)
@@ -363,7 +363,7 @@ def test_a_label_column_by_its_name(run, flowers, tmp_path):
     code, _, _ = run("train", path, "--out", out, "--label", "kind", "--epochs", 2)
     assert code == 0
     assert TrainedModel.load(out).classes == ("setosa", "versicolor", "virginica")
-    assert TrainedModel.load(out).preprocess.columns == ("a", "b", "c", "d")
+    assert TrainedModel.load(out).preprocess.schema.names == ("a", "b", "c", "d")
     code, _, _ = run("evaluate", out, "--data", path, "--label", "kind", "--json")
     assert code == 0
     code, _, err = run("evaluate", out, "--data", path, "--label", "sort")
@@ -564,7 +564,7 @@ def test_inputs_that_do_not_fit_have_an_error(run, model, tmp_path, monkeypatch,
     ("file", "reason"),
     [
         ("a.csv", "a.csv, line 2: the model needs the columns c, d"),
-        ("two.csv", "two.csv, line 1: 4 columns of numbers expected, got 2 columns"),
+        ("two.csv", "two.csv, line 1: 4 columns expected, got 2 columns"),
         ("word.csv", "word.csv, line 2, column d: a finite number expected"),
         ("nan.csv", "a finite number expected that float32 can hold, got 'nan'"),
         ("nan.npz", "has a value that is not finite"),

@@ -23,7 +23,7 @@ def test_a_size_of_nothing_is_refused(tmp_path):
 
 
 def test_a_fifth_of_ones_own_data_is_held_out(tmp_path):
-    rows = "".join(f"{index},{index % 2}\n" for index in range(50))
+    rows = "".join(f"{index * index % 7},{index % 2}\n" for index in range(50))
     (tmp_path / "a.csv").write_text("x,kind\n" + rows)
     train, held_out = open_pair(str(tmp_path / "a.csv"), None, None, 0)
     assert (len(train), len(held_out)) == (40, 10)

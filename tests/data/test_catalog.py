@@ -4,12 +4,15 @@ import sys
 import pytest
 
 from nescio._fetch.formats import CIFAR_ROW
+from nescio._kinds import InputKind
 from nescio.data._catalog import ENTRIES, GENERATED, glyph_classes, in_catalog
 
+IMAGES = {name: entry for name, entry in ENTRIES.items() if entry.kind == InputKind.IMAGES}
 
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+
+@pytest.mark.parametrize("entry", IMAGES.values(), ids=IMAGES.keys())
 def test_the_count_is_that_of_the_files(entry):
-    if entry.kind == "cifar":
+    if entry.layout == "cifar":
         assert entry.size == entry.count * CIFAR_ROW
     else:
         labels = [file.size - 8 for file in entry.files if "labels" in file.name]
@@ -31,3 +34,9 @@ def test_the_catalog_does_not_wait_for_torch():
     code = "import sys, nescio.data._catalog, nescio._fetch.store; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_every_kind_of_data_is_there():
+    assert {entry.kind for entry in ENTRIES.values()} == set(InputKind)
+    (out_of_scope,) = [each for each in GENERATED if each.name == "clinc150-oos"]
+    assert out_of_scope.kind == InputKind.TEXTS

@@ -228,9 +228,9 @@ def test_what_can_not_be_read_at_all_is_a_row_with_an_error(model, rows_model, t
     np.savez(tmp_path / "small.npz", images=np.zeros((2, 8, 8)))
     cases = [
         (model, "empty", "holds nothing to read"),
-        (model, "x.txt", "is not a PNG"),
+        (model, "x.txt", "the model takes pictures 1 x 16 x 16, not texts"),
         (model, "x.csv", "the model takes pictures"),
-        (rows_model, "x.csv", "3 columns of numbers expected, got 2"),
+        (rows_model, "x.csv", "3 columns expected, got 2"),
         (rows_model, "none.csv", "has a header and no rows"),
         (rows_model, "x.txt", "the model takes rows of 3 numbers"),
         (model, "bad.npz", "is not an .npz file"),

@@ -224,7 +224,7 @@ def test_patience_reports_the_best_epoch(digits):
 
 
 def test_training_on_a_source(tmp_path):
-    lines = [f"{index},{index % 3},{'ab'[index % 2]}" for index in range(40)]
+    lines = [f"{index * index % 7},{index % 3},{'ab'[index % 2]}" for index in range(40)]
     (tmp_path / "t.csv").write_text("x,z,kind\n" + "\n".join(lines))
     settings = TrainingSettings(epochs=1)
     source = open_source(tmp_path / "t.csv")

@@ -32,7 +32,7 @@ class Weights(FileSet):
 
 EFFICIENTNET_LITE0 = Weights(
     name="efficientnet-lite0",
-    about="encoder of photos",
+    about="for photos",
     licence="Apache-2.0",
     parts=(
         File(
@@ -57,7 +57,7 @@ EFFICIENTNET_LITE0 = Weights(
 
 MINILM = Weights(
     name="minilm",
-    about="encoder of texts",
+    about="for texts",
     licence="Apache-2.0",
     parts=(
         File(

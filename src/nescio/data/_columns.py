@@ -112,16 +112,13 @@ class Column(ABC):
         """All cells (N,) as numbers (N, features), float32. place_of: where a row is, for messages."""
         position: dict[str, int] = {}
         known: list[Sequence[float]] = []
-        codes = np.empty(len(cells), np.int64)
-        for row, cell in enumerate(cells):
-            code = position.get(cell)
-            if code is None:
-                code = position[cell] = len(known)
-                try:
-                    known.append(self.encode(cell))
-                except DataError as error:
-                    raise DataError(f"{place_of(row)}, column {self.name}: {error}") from error
-            codes[row] = code
+        for cell in dict.fromkeys(cells):
+            try:
+                known.append(self.encode(cell))
+            except DataError as error:
+                raise DataError(f"{place_of(cells.index(cell))}, column {self.name}: {error}") from error
+            position[cell] = len(position)
+        codes = np.fromiter(map(position.__getitem__, cells), np.int64, len(cells))
         return np.array(known, np.float32).reshape(len(known), -1)[codes]
 
     def to_dict(self) -> dict[str, Any]:

@@ -56,11 +56,14 @@ def test_options_that_go_with_each(photos, tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "reason"),
     [
-        ("photos", {"label": "x"}, r"label goes with a \.csv file, not with photos"),
+        ("photos", {"label": "x"}, "label goes with a table, not with photos"),
         ("a.csv", {"size": 5}, r"size goes with a folder of pictures, not with a\.csv"),
         ("a.csv", {"strict": True}, "strict goes with a folder"),
         ("d.npz", {"strict": True}, "strict goes with a folder"),
-        ("d.npz", {"label": "x"}, r"label goes with a \.csv file"),
+        ("d.npz", {"label": "x"}, "label goes with a table"),
+        ("d.npz", {"drop": ["x"]}, "drop goes with a table"),
+        ("d.npz", {"text": "x"}, "text goes with a table"),
+        ("a.csv", {"drop": "x"}, "drop must be a list of columns, got 'x'"),
         ("a.csv", {"split": "test"}, "split goes with a data set of the catalog or a folder of pictures"),
     ],
 )

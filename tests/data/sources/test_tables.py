@@ -1,10 +1,19 @@
-"""Rows of .csv files."""
+"""Rows and texts of tables."""
 
 import pytest
 import torch
+from tests.data.preprocess.words import WORDS
 
-from nescio.data import Preprocess, RowPreprocess, TableSchema, open_source
-from nescio.errors import DataError, InputError
+from nescio.data import (
+    ImagePreprocess,
+    Preprocess,
+    RowPreprocess,
+    TableSchema,
+    TextPreprocess,
+    open_source,
+    split,
+)
+from nescio.errors import DataError, InputError, NescioWarning
 
 
 def from_csv(path, label=None):
@@ -29,7 +38,7 @@ def test_csv_with_named_and_last_label_column(tmp_path):
     assert from_csv(tmp_path / "a.csv", label="x").classes == ("1", "3")
 
 
-@pytest.mark.parametrize("cell", ["nan", "inf", "", "four", "1e39", "-1e39"])
+@pytest.mark.parametrize("cell", ["inf", "1e39", "-1e39"])
 def test_csv_with_what_is_no_finite_number(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f"x,z,label\n1,2,a\n3,{cell},b\n")
     with pytest.raises(DataError, match=r"a\.csv, line 3, column z: a finite number expected"):
@@ -41,14 +50,14 @@ def test_csv_with_what_is_no_finite_number(tmp_path, cell):
     [
         ("", "a.csv is empty"),
         ("x,label\n", "has a header and no rows"),
-        ("label\na\nb\n", "needs a column of numbers beside the labels"),
+        ("label\na\nb\n", "needs a column to learn from beside the labels"),
         ("x,label\n1,a\n2\n", "line 3: 2 columns expected, got 1"),
         ("x,label\n1,a\n2,a\n", "two or more classes"),
         ("x,label\n1,1\n2,1.0\n", "two or more classes"),
         ("x,label\n1,a\n2,\n", r"line 3, column label: a label expected, got ''"),
         ("x,label\n1,a\n2, NaN\n", r"line 3, column label: a label expected, got 'NaN'"),
-        ("x,label\n\n1,a\n , \nfour,b\n", r"line 5, column x: a finite number"),
-        ('x,label\n1,"a\nb"\nfour,b\n', r"line 4, column x: a finite number"),
+        ("x,label\n\n1,a\n , \ninf,b\n", r"line 5, column x: a finite number"),
+        ('x,label\n1,"a\nb"\ninf,b\n', r"line 4, column x: a finite number"),
     ],
 )
 def test_csv_that_does_not_fit(tmp_path, text, reason):
@@ -60,7 +69,8 @@ def test_csv_that_does_not_fit(tmp_path, text, reason):
 def test_csv_labels_that_are_numbers_are_told_apart_by_value(tmp_path):
     long = ("12345678901234567890", "12345678901234567891")
     rows = ["1", "1.0", "1e0", "2.50", "2.5", *long, "1_0", "b"]
-    (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"0,{row}\n" for row in rows))
+    lines = [f"{number % 2},{row}\n" for number, row in enumerate(rows)]
+    (tmp_path / "a.csv").write_text("x,label\n" + "".join(lines))
     table = from_csv(tmp_path / "a.csv")
     assert set(table.classes) == {"1", "2.5", *long, "1_0", "b"}
     assert len(set(table.labels[:3].tolist())) == len(set(table.labels[3:5].tolist())) == 1
@@ -206,3 +216,229 @@ def test_a_surplus_column_without_names_is_refused(tmp_path):
     expected = "wide.csv: 2 columns beside the labels expected, got 3; the labels were taken from column 4"
     with pytest.raises(DataError, match=expected):
         open_source(tmp_path / "wide.csv").labelled(preprocess)
+
+
+FLOWERS = """id,colour,height,picked,wild,kind
+a1,red,"1,200",2024-05-01,yes,rose
+a2,blue,NA,2024-05-02,no,iris
+a3,red,800,,Yes,rose
+a4,?,950.5,2024-06-01,NO,iris
+"""
+
+
+def test_a_table_as_people_have_it(tmp_path):
+    (tmp_path / "flowers.csv").write_text(FLOWERS)
+    table = open_source(tmp_path / "flowers.csv", drop=["id"]).labelled()
+    assert [column.kind for column in table.schema.columns] == ["category", "number", "date", "category"]
+    assert (table.schema.names, table.schema.ignored) == (("colour", "height", "picked", "wild"), ("id",))
+    assert (table.schema.label, table.classes) == ("kind", ("iris", "rose"))
+    features = dict(zip(table.schema.features, table.features.T.tolist(), strict=True))
+    assert features["colour = red"] == [1, 0, 1, 0]
+    assert features["colour is missing"] == [0, 0, 0, 1]
+    mean = (1200 + 800 + 950.5) / 3
+    assert features["height"] == pytest.approx([1200, mean, 800, 950.5])
+    assert features["height is missing"] == [0, 1, 0, 0]
+    assert features["picked in days"] == pytest.approx([0, 1, 32 / 3, 31])
+    assert features["wild = yes"] == [1, 0, 1, 0]
+
+
+def test_a_model_reads_such_rows_by_name(tmp_path):
+    (tmp_path / "flowers.csv").write_text(FLOWERS)
+    table = open_source(tmp_path / "flowers.csv", drop=["id"]).labelled()
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
+    again = Preprocess.from_dict(preprocess.to_dict())
+    source = open_source("new.csv", b"wild,picked,colour,height\nNO,2024-06-01,?,950.5\nno,,green,1\n")
+    known, unseen = (again.prepare(one.value) for one in source.read([0, 1]))
+    assert torch.equal(known, table.features[3])
+    features = dict(zip(table.schema.features, unseen.tolist(), strict=True))
+    assert (features["colour = red"], features["colour = blue"], features["colour is missing"]) == (0, 0, 0)
+    assert open_source(tmp_path / "flowers.csv").labelled(again).features.equal(table.features)
+
+
+def test_a_column_missing_or_new_at_prediction(tmp_path):
+    (tmp_path / "flowers.csv").write_text(FLOWERS)
+    table = open_source(tmp_path / "flowers.csv", drop=["id"]).labelled()
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
+    missing = open_source("new.csv", b"wild,colour\nno,red\n").read([0])[0].value
+    with pytest.raises(DataError, match=r"new\.csv, line 2: the model needs the columns height, picked"):
+        preprocess.prepare(missing)
+    lines = "wild,picked,colour,height,smell\nno,,red,7,sweet\nno,,red,8,none\n"
+    first, second = (one.value for one in open_source("new.csv", lines.encode()).read([0, 1]))
+    with pytest.warns(NescioWarning, match="not trained with are ignored: smell"):
+        preprocess.prepare(first)
+    preprocess.prepare(second)  # it is said once
+
+
+def made_rows(columns, count=30):
+    """A table of so many rows with these columns, names -> row -> cell, one of numbers, and labels."""
+    header = ",".join([*columns, "x", "label"])
+    lines = [header]
+    for row in range(count):
+        cells = [*(str(cell(row)) for cell in columns.values()), str(row * row % 7), "ab"[row % 2]]
+        lines.append(",".join(cells))
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "reason"),
+    [
+        ("Unnamed: 0", lambda row: row, "counts the rows"),
+        ("", lambda row: row, "counts the rows"),
+        ("whatever", lambda row: row + 1, "counts the rows"),
+        ("customer_id", lambda row: 7919 * row % 1009, "is a number of its own for each row"),
+        ("id", lambda row: f"key-{row}", "holds 30 different texts in 30 rows; to learn from its texts"),
+        ("model", lambda row: "T", "holds nothing but 'T'"),
+        ("empty", lambda row: "", "holds nothing"),
+    ],
+)
+def test_what_teaches_nothing_is_dropped_and_said(column, cell, reason):
+    content = made_rows({column: cell})
+    with pytest.warns(NescioWarning, match=f"a.csv: column {column} is dropped: it {reason}"):
+        table = open_source("a.csv", content).labelled()
+    assert table.schema.names == ("x",)
+    assert table.schema.ignored == (column,)
+    # A model of it takes the table with the column and without, and says nothing.
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
+    rows = open_source("a.csv", content).read(range(30))
+    assert torch.equal(torch.stack([preprocess.prepare(one.value) for one in rows]), table.features)
+
+
+def test_ten_thousand_categories():
+    content = made_rows({"city": lambda row: f"city {row}", "name": lambda row: f"n{row % 150}"}, 10_000)
+    with pytest.warns(NescioWarning, match=r"column city is dropped: it holds 10,000 different texts"):
+        table = open_source("a.csv", content).labelled()
+    name = table.schema.columns[0]
+    assert (len(name.values), name.has_other) == (100, True)
+    assert table.features.shape == (10_000, 102)
+    assert table.features[:, 100].sum() == 10_000 // 150 * 50 + 0  # the fifty rarest of the 150
+
+
+def test_nothing_but_texts_says_how_to_use_them():
+    lines = "\n".join(f"question {row},{'ab'[row % 2]}" for row in range(40))
+    content = f"question,intent\n{lines}".encode()
+    with pytest.raises(DataError, match=r"needs a column to learn from.*say text='question' \(--text\)"):
+        open_source("a.csv", content).labelled()
+
+
+def test_a_typing_mistake_among_numbers_is_named():
+    content = made_rows({"age": lambda row: "12o" if row == 20 else row * 3}, 100)
+    with pytest.raises(DataError, match=r"a\.csv, line 22, column age: a number expected.*got '12o'"):
+        open_source("a.csv", content).labelled()
+
+
+def test_times_in_seconds_keep_their_digits():
+    content = made_rows({"time": lambda row: 1_700_000_000 + row * row % 50})
+    table = open_source("a.csv", content).labelled()
+    assert table.features[:, 0].diff().tolist() == [
+        float((row + 1) ** 2 % 50 - row**2 % 50) for row in range(29)
+    ]
+
+
+def test_semicolons_with_decimal_commas():
+    table = open_source("a.csv", b"x;label\n1,5;a\n1.234,25;b\n").labelled()
+    assert table.features.tolist() == [[1.5], [1234.25]]
+
+
+def test_dates_that_may_be_either_are_said():
+    with pytest.warns(NescioWarning, match="column day: dates such as 1/2/2024 are read as month/day/year"):
+        open_source("a.csv", b"day,label\n1/2/2024,a\n3/4/2024,b\n").labelled()
+    table = open_source("a.csv", b"day,label\n1/2/2024,a\n13/4/2024,b\n").labelled()
+    assert table.schema.columns[0].style == "day/month/year"
+
+
+def test_columns_to_drop():
+    content = b"x,z,label\n1,2,a\n3,5,b\n"
+    assert open_source("a.csv", content, drop=["z"]).labelled().features.tolist() == [[1], [3]]
+    assert open_source("a.csv", b"1,2,a\n3,5,b\n", drop=["2"]).labelled().features.tolist() == [[1], [3]]
+    with pytest.raises(InputError, match=r"a.csv has no column 'y'; its columns: x, z, label"):
+        open_source("a.csv", content, drop=["y"])
+    with pytest.raises(InputError, match="label must be another column than drop and text, got 'x'"):
+        open_source("a.csv", content, drop=["x"], label="x")
+
+
+def test_a_table_without_a_header_is_read_by_position_without_what_was_dropped():
+    lines = "\n".join(f"{row},{row * row % 7},{'ab'[row % 2]}" for row in range(30))
+    with pytest.warns(NescioWarning, match="column 1 is dropped: it counts the rows"):
+        table = open_source("a.csv", lines.encode()).labelled()
+    preprocess = Preprocess.fit(table.inputs, schema=table.schema)
+    row = open_source("new.csv", b"77,5\n").read([0])[0].value
+    assert preprocess.prepare(row).tolist() == [5]
+    with pytest.raises(DataError, match="2 columns expected, got 1 columns"):
+        preprocess.prepare(open_source("new.csv", b"5\n").read([0])[0].value)
+
+
+def test_labels_that_are_no_classes():
+    content = made_rows({}, 300).replace(b",label", b",other")
+    lines = content.decode().splitlines()
+    with_price = [lines[0] + ",price"] + [f"{line},{row}.5" for row, line in enumerate(lines[1:])]
+    with pytest.raises(DataError, match=r"column price: 300 different labels in 300 rows are no classes"):
+        open_source("a.csv", "\n".join(with_price).encode()).labelled()
+
+
+def test_a_model_of_pictures_says_that_it_takes_no_rows():
+    source = open_source("a.csv", b"x,label\n1,a\n2,b\n")
+    with pytest.raises(DataError, match="the model takes pictures 1 x 4 x 4, not rows of a table"):
+        source.labelled(ImagePreprocess((1, 4, 4), (0.0,), (1.0,)))
+
+
+QUESTIONS = b"question,number,intent\nhello you,1,greet\n bye ,2,leave\n,3,leave\n"
+
+
+def test_texts_of_a_column():
+    source = open_source("q.csv", QUESTIONS, text="question")
+    assert [one.value.content for one in source.read([0, 1])] == ["hello you", "bye"]
+    with pytest.warns(NescioWarning, match=r"1 of 3 texts are empty.*; the first: q.csv, line 4"):
+        texts = source.labelled()
+    assert (texts.texts, texts.labels.tolist()) == (("hello you", "bye"), [0, 1])
+    assert (texts.classes, texts.column) == (("greet", "leave"), "question")
+
+
+def test_a_model_of_texts_finds_its_column():
+    preprocess = TextPreprocess(WORDS, 4, "question")
+    with pytest.warns(NescioWarning, match="passed over"):
+        texts = open_source("q.csv", QUESTIONS).labelled(preprocess)
+    assert texts.texts == ("hello you", "bye")
+    other = b"words,intent\nhello,greet\nbye,leave\n"
+    assert open_source("q.csv", other).labelled(preprocess).texts == ("hello", "bye")
+    with pytest.raises(DataError, match=r"q.csv: the model needs the column question; the columns: a, b, c"):
+        open_source("q.csv", b"a,b,c\nx,y,z\nx,y,w\n").labelled(preprocess)
+
+
+def test_the_last_column_is_the_text_and_the_one_before_it_the_label():
+    texts = open_source("q.tsv", b"intent\twords\ngreet\thello\nleave\tbye, 1 day\n", text="words").labelled()
+    assert (texts.texts, texts.classes) == (("hello", "bye, 1 day"), ("greet", "leave"))
+
+
+def test_texts_that_can_not_be():
+    with pytest.raises(DataError, match=r"q.csv, column text: all texts are empty"):
+        open_source("q.csv", b"text,label\n,a\n,b\n", text="text").labelled()
+    ragged = open_source("q.csv", b"text,label\nhello,a\nbye\n", text="text")
+    assert [one.error for one in ragged.read([0, 1])] == [None, "q.csv, line 3: 2 columns expected, got 1"]
+
+
+def test_a_text_of_a_megabyte_in_a_cell():
+    content = ("text,label\n" + '"' + "bye " * 250_000 + '",a\nhello,b\n').encode()
+    assert len(open_source("q.csv", content, text="text").labelled().texts[0]) == 999_999
+
+
+def test_a_column_that_a_split_keeps_together():
+    lines = [f"{row * row % 7},p{row // 5},{'ab'[row % 2]}" for row in range(40)]
+    content = ("x,patient,label\n" + "\n".join(lines)).encode()
+    table = open_source("a.csv", content, group="patient").labelled()
+    assert table.schema.names == ("x",)
+    assert table.groups.tolist() == [row // 5 for row in range(40)]
+    rest, held_out = split(table, 0.25, seed=0)
+    assert set(rest.groups.tolist()).isdisjoint(held_out.groups.tolist())
+    texts = open_source("a.csv", b"q,who,label\nhi,a,x\n,b,y\nbye,c,y\n", text="q", group="who")
+    with pytest.warns(NescioWarning, match="passed over"):
+        assert texts.labelled().groups.tolist() == [0, 2]
+
+
+def test_a_column_that_says_what_is_held_out():
+    content = b"x,split,label\n1,train,a\n5,Train,b\n2,test,a\n7,val,b\n"
+    table = open_source("a.csv", content).labelled()
+    assert (table.schema.names, table.schema.ignored) == (("x",), ("split",))
+    rest, held_out = split(table, 0.5, seed=0)
+    assert (rest.features.tolist(), held_out.features.tolist()) == ([[1], [5], [7]], [[2]])
+    other = open_source("a.csv", b"x,split,label\n1,left,a\n5,test,b\n").labelled()
+    assert (other.schema.names, other.parts) == (("x", "split"), None)

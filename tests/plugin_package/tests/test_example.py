@@ -99,8 +99,8 @@ def rows_path(folder):
         label = ("low", "high")[index % 2]
         numbers = generator.normal(1.2 * (index % 2), 1.0, size=3).tolist()
         lines.append(json.dumps({"numbers": numbers, "label": label}))
-    (folder / "rows.jsonl").write_text("\n".join(lines))
-    return folder / "rows.jsonl"
+    (folder / "rows.numbers").write_text("\n".join(lines))
+    return folder / "rows.numbers"
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 from nescio.data.sources._preparing import Prepared
+from nescio.data.sources._texts import TextSource
 
 
 class MemorySource(Source):
@@ -142,6 +143,7 @@ class CatalogSource(MemorySource):
     @classmethod
     def open(
         cls, place: Place, *, split: str = "test", data_dir: str | Path | None = None, **_: Any
-    ) -> MemorySource:
+    ) -> MemorySource | TextSource:
         """Load it, fetching it first where it is not here."""
-        return cls.of(load(place.name, split, data_dir=data_dir))
+        data: Dataset | Table | Texts = load(place.name, split, data_dir=data_dir)
+        return TextSource.of(data) if isinstance(data, Texts) else cls.of(data)

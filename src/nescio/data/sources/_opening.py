@@ -8,18 +8,24 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from nescio._registry import Registry
+from nescio.data._catalog import in_catalog
 from nescio.data.sources._base import Input, Place, Source, printable
+from nescio.data.sources._texts import TextSource
 from nescio.errors import DataError, InputError
 
 SourceClass = TypeVar("SourceClass", bound=type[Source])
+
+LONGEST_NAME = 60  # characters of a text that stand for it
 
 # Options of `open_source` as messages call them, and what they go with.
 GOES_WITH = {
     "size": "a folder of pictures",
     "resize": "a folder of pictures",
-    "strict": "a folder of pictures",
-    "group": "a folder of pictures or a .csv file",
-    "label": "a .csv file",
+    "strict": "a folder of pictures or texts",
+    "group": "a folder of pictures or a table",
+    "label": "a table",
+    "drop": "a table",
+    "text": "a table",
     "split": "a data set of the catalog or a folder of pictures",
     "data_dir": "a data set of the catalog",
 }
@@ -30,8 +36,10 @@ def _register_ours() -> None:
     from nescio.data.sources._memory import CatalogSource
     from nescio.data.sources._pictures import PictureFolder
     from nescio.data.sources._tables import TableFile
+    from nescio.data.sources._texts import TextFile, TextFolder
 
-    for source in (CatalogSource, PictureFolder, ArrayFile, TableFile):
+    # A folder of texts is asked before one of pictures, which takes every folder.
+    for source in (CatalogSource, TextFolder, PictureFolder, ArrayFile, TableFile, TextFile):
         register_source(source)
 
 
@@ -72,6 +80,8 @@ def open_source(
     content: bytes | None = None,
     *,
     label: str | None = None,
+    drop: Sequence[str] | None = None,
+    text: str | None = None,
     size: int | tuple[int, int] | None = None,
     resize: str | None = None,
     group: str | int | None = None,
@@ -84,13 +94,15 @@ def open_source(
     Args:
         place: A path, or the name of a data set, which wins over a folder of that name.
         content: The bytes of a file, where they are not on the disk; `place` is then only its name.
-        label: The column of a .csv file that holds the labels; without a header, its number from 1 on.
+        label: The column of a table that holds the labels; without a header, its number from 1 on.
             Default: label, class, target or y, else the last.
+        drop: Columns of a table not to learn from.
+        text: The column of a table that holds texts to learn from.
         size: (height, width), or one number, that the pictures of a folder are brought to in training.
         resize: How: "stretch" (the default), "crop" the middle, or "pad" with black.
         group: What a split keeps together: the column of a table, or of a folder of pictures the level of
             the sub-folders whose names are the groups, from 1 on.
-        strict: Whether training refuses a folder with files that can't be read as pictures.
+        strict: Whether training refuses a folder with files that can't be read.
         split: "train" or "test" (the default) of a data set of the catalog; of a folder of pictures with
             sub-folders train, val or test the one to take, by default all of them.
         data_dir: A folder that holds the files of a data set of the catalog already.
@@ -107,8 +119,12 @@ def open_source(
         >>> len(source), source.labels.classes
         (2, ('cat', 'dog'))
     """
+    if isinstance(drop, str):
+        raise InputError(f"drop must be a list of columns, got {drop!r}")
     options = {
         "label": label,
+        "drop": drop or None,
+        "text": text,
         "size": size,
         "resize": resize,
         "group": group,
@@ -126,6 +142,19 @@ def open_source(
             raise InputError(f"{name} goes with {GOES_WITH[name]}, not with {found.short_name}")
         given[name] = value
     return kind.open(found, **given)
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        return place.is_file() or place.is_folder() or in_catalog(place.name)
+    except (OSError, ValueError):  # a name that is too long for a file, or has a zero in it
+        return False
+
+
+def _beginning(text: str) -> str:
+    """What a text is called: by its first words."""
+    words = printable(" ".join(text.split()))
+    return words if len(words) <= LONGEST_NAME else f"{words[:LONGEST_NAME]}..."
 
 
 def _kind_of(place: Place) -> type[Source]:
@@ -203,11 +232,12 @@ class UnreadableSource(Source):
         return self._error
 
 
-def open_sources(places: Sequence[str | Path | Place]) -> Source:
+def open_sources(places: Sequence[str | Path | Place], *, takes_texts: bool = False) -> Source:
     """One or several places as one source; one that can't be read is an input with an error among the others.
 
     Args:
         places: Paths or names, or files as bytes.
+        takes_texts: Whether a string at which there is nothing is itself an input: for a model of texts.
 
     Returns:
         The inputs of all places, one after the other.
@@ -219,12 +249,17 @@ def open_sources(places: Sequence[str | Path | Place]) -> Source:
         >>> source = open_sources([Place("a.csv", b"1,2"), Place("b.npz", b"broken")])
         >>> [one.error is None for one in source.read([0, 1])]
         [True, False]
+        >>> open_sources(["How is the weather?"], takes_texts=True).read([0])[0].value.content
+        'How is the weather?'
     """
     if not places:
         raise InputError("there must be one or more places to read from, got none")
     sources: list[Source] = []
     for place in places:
         given = place if isinstance(place, Place) else Place(str(place))
+        if takes_texts and isinstance(place, str) and not _is_there(given):
+            sources.append(TextSource.named(place, _beginning(place)))
+            continue
         try:
             source = _kind_of(given).open(given)
             if len(source) == 0:

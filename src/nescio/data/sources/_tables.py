@@ -1,89 +1,115 @@
-"""TableFile: the rows of a .csv file."""
+"""TableFile: the rows of a table, or the texts in one of its columns."""
 
 from __future__ import annotations
 
-import csv
-import io
+import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from nescio.data._columns import as_number
+from nescio.data._column_kinds import Dropped, infer_column
+from nescio.data._columns import Column
 from nescio.data._labels import counted, is_no_label
 from nescio.data._schema import TableSchema, label_column
-from nescio.data._values import Row
-from nescio.data.dataset import Dataset, Table
-from nescio.data.preprocess import Preprocess, RowPreprocess
-from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
-from nescio.errors import DataError, InputError
+from nescio.data._table_files import SUFFIXES, TableContent, read_table
+from nescio.data._values import Row, Text
+from nescio.data.dataset import Table, Texts
+from nescio.data.preprocess import Preprocess, RowPreprocess, TextPreprocess
+from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.splits import group_codes, part_of
+from nescio.errors import DataError, InputError, NescioWarning
 
-SEPARATORS = ("\t", ";")  # a first line with one of these is not separated by commas
-
-
-class _Line(NamedTuple):
-    number: int
-    cells: tuple[str, ...]
+LISTED = 30  # columns that a message lists
+MANY_CLASSES = 100  # labels that differ in more than half of the rows, and more often than this, are none
 
 
 class TableFile(Source):
-    """A .csv or .tsv file in UTF-8, with a header or without, separated by commas, semicolons or tabs.
+    """A table: .csv or .tsv, .jsonl with an object a line, or .parquet.
 
-    The first line is a header if none of its cells is a number. Blank lines are passed over. The labels are
-    in the column called label, class, target or y, else in the last; labels that are numbers are told apart
-    by their value: 1 and 1.0 are one class.
+    Of a .csv or .tsv, separated by commas, semicolons or tabs, the first line is a header if none of its
+    cells is a number; blank lines are passed over. The labels are in the column called label, class,
+    target or y, else in the last; labels that are numbers are told apart by their value: 1 and 1.0 are one
+    class.
+
+    Trained on, what each column holds is found out: numbers, dates, categories and where there are gaps. An
+    index, an identifier and a column of one value teach nothing and are dropped, with a warning. A column
+    called split that holds train, validation and test says which rows to hold out.
 
     Args:
         place: Where the file is.
-        header: The names of its columns; None where it has none.
-        lines: Its rows.
+        content: Its cells.
         label: The column that holds the labels, by its name or, without a header, its number from 1 on.
+        drop: Columns not to learn from, named likewise.
+        text: The column that holds texts to learn from, named likewise; the others are not read then.
+        group: The column that says what a split keeps together, such as the patient, named likewise; it is
+            not learned from.
     """
 
     kind: ClassVar[str] = "tables"
-    about: ClassVar[str] = ".csv files without labels"
-    options: ClassVar[tuple[str, ...]] = ("label",)
+    about: ClassVar[str] = "tables without labels"
+    options: ClassVar[tuple[str, ...]] = ("label", "drop", "text", "group")
 
     def __init__(
-        self, place: Place, header: tuple[str, ...] | None, lines: list[_Line], label: str | None = None
+        self,
+        place: Place,
+        content: TableContent,
+        label: str | None = None,
+        drop: Sequence[str] = (),
+        text: str | None = None,
+        group: str | None = None,
     ) -> None:
         self.name = place.path.stem
         self._place = place
-        self._header = header
-        self._lines = lines
-        self._label = label
-        if label is not None:
-            self._label_column()  # an option that does not fit is refused at once
+        self._content = content
+        self._header = content.header
+        # Options that do not fit are refused at once.
+        self._text = None if text is None else self._position("text", text)
+        self._label = None if label is None else self._position("label", label)
+        self._group = None if group is None else self._position("group", group)
+        self._drop = {self._position("drop", column) for column in drop}
+        if self._label is not None and self._label in (*self._drop, self._text):
+            raise InputError(f"label must be another column than drop and text, got {label!r}")
 
     @classmethod
     def recognises(cls, place: Place) -> bool:
-        """Files that end in .csv or .tsv."""
-        return place.is_file() and place.suffix in (".csv", ".tsv")
+        """Files that end in .csv, .tsv, .jsonl, .ndjson or .parquet."""
+        return place.is_file() and place.suffix in SUFFIXES
 
     @classmethod
-    def open(cls, place: Place, *, label: str | None = None, **_: Any) -> TableFile:
+    def open(
+        cls,
+        place: Place,
+        *,
+        label: str | None = None,
+        drop: Sequence[str] = (),
+        text: str | None = None,
+        group: str | int | None = None,
+        **_: Any,
+    ) -> TableFile:
         """Read all of it."""
-        lines = _lines_of(place)
-        if not lines:
-            raise DataError(f"{place.short_name} is empty")
-        header = None
-        if all(as_number(cell) is None for cell in lines[0].cells):
-            header = lines[0].cells
-            lines = lines[1:]
-        if not lines:
-            raise DataError(f"{place.short_name} has a header and no rows")
-        return cls(place, header, lines, label)
+        content = read_table(place.read_bytes(), place.short_name, place.suffix)
+        return cls(place, content, label, drop, text, None if group is None else str(group))
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._content)
 
     def read(self, indices: Sequence[int]) -> list[Input]:
         """The rows at these positions, named file:1, file:2 and so on; a header is not counted."""
         found = []
-        for index in indices:
-            line = self._lines[index]
-            row = Row(line.cells, self._header, self._place_of(line))
-            found.append(Input(f"{printable(self._place.name)}:{index + 1}", row))
+        for index, row in zip(indices, self._content.rows(indices), strict=True):
+            name = f"{printable(self._place.name)}:{index + 1}"
+            if isinstance(row, DataError):
+                found.append(Input(name, None, str(row)))
+            elif self._text is None:
+                found.append(Input(name, row))
+            elif len(row.cells) != self._content.width:
+                expected = f"{self._content.width} columns expected, got {len(row.cells)}"
+                found.append(Input(name, None, f"{row.place}: {expected}"))
+            else:
+                found.append(Input(name, Text(row.cells[self._text], row.place)))
         return found
 
     def fingerprint(self) -> str:
@@ -94,51 +120,35 @@ class TableFile(Source):
     def labels(self) -> Labels | None:
         """Of the column of labels; every row must have one, and as many cells as the others."""
         column = self._label_column()
-        labels: list[object] = []
-        width = len(self._header or self._lines[0].cells)
-        for line in self._lines:
-            if len(line.cells) != width:
-                raise DataError(f"{self._place_of(line)}: {width} columns expected, got {len(line.cells)}")
-            if is_no_label(line.cells[column]):
-                where = f"{self._place_of(line)}, column {self.label_name}"
-                raise DataError(f"{where}: a label expected, got {line.cells[column]!r}")
-            labels.append(line.cells[column])
-        return Labels(*counted(self._place.short_name, labels))
+        cells = self._content.column(column)
+        for index, cell in enumerate(cells):
+            if is_no_label(cell):
+                where = f"{self._content.place_of(index)}, column {self.label_name}"
+                raise DataError(f"{where}: a label expected, got {cell!r}")
+        return Labels(*counted(self._place.short_name, cells))
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table:
-        """All rows without the labels' column, and the labels."""
+    def labelled(self, preprocess: Preprocess | None = None) -> Table | Texts:
+        """All rows without the labels' column, or their texts, and the labels."""
         labels = self.labels
         assert labels is not None
-        column = self._label_column()
-        names = None if self._header is None else _without(self._header, column)
-        schema = None
         if preprocess is None:
-            position = None
-            # Last without being asked for is a guess: the header of another file may know better.
-            if self._label is not None or column < len(self._lines[0].cells) - 1:
-                position = column
-            width = len(self._lines[0].cells) - 1
-            if width == 0:
-                raise DataError(f"{self._place.short_name} needs a column of numbers beside the labels")
-            # Columns of the same name can't be told apart by it.
-            columns = names
-            if names is not None and len(set(names)) < len(names):
-                columns = None
-            schema = TableSchema.of_numbers(columns, width, position)
-            preprocess = RowPreprocess((width,), (0.0,) * width, (1.0,) * width, schema)
-        else:
-            self._require_width(preprocess)
-        rows = []
-        for line in self._lines:
-            row = Row(_without(line.cells, column), names, self._place_of(line))
-            rows.append(preprocess.prepare(row))
-        return as_data(self.name, torch.stack(rows), labels, schema)
+            self._check_classes(labels)
+        text = self._text
+        if isinstance(preprocess, TextPreprocess) and text is None:
+            text = self._text_column(preprocess)
+        if text is not None:
+            return self._labelled_texts(text, labels)
+        if preprocess is None:
+            return self._training_table(labels)
+        if not isinstance(preprocess, RowPreprocess):
+            preprocess.prepare(Row((), None, self._place.short_name))  # which says that it takes no rows
+        self._require_width(preprocess)
+        return self._table_for(preprocess, labels)
 
     @property
     def label_name(self) -> str:
         """The column that holds the labels, for messages: by its name or its number from 1 on."""
-        column = self._label_column()
-        return str(column + 1) if self._header is None else self._header[column]
+        return self._name_of(self._label_column())
 
     def _require_width(self, preprocess: Preprocess) -> None:
         """Refuse a surplus column: without names it would be taken for labels once more, and dropped."""
@@ -147,7 +157,7 @@ class TableFile(Source):
         schema = preprocess.schema
         if self._header is not None and schema.has_names:
             return
-        width = len(self._lines[0].cells) - 1
+        width = self._content.width - 1
         if width == schema.width + 1:
             raise DataError(
                 f"{self._place.short_name}: {schema.width} columns beside the labels expected, got {width}; "
@@ -155,50 +165,180 @@ class TableFile(Source):
                 "surplus one"
             )
 
-    def _place_of(self, line: _Line) -> str:
-        return f"{self._place.short_name}, line {line.number}"
+    def _training_table(self, labels: Labels) -> Table:
+        """What the columns hold is found out here, and said of those that are dropped."""
+        label = self._label_column()
+        positions = self._positions_without(label)
+        has_names = self._header is not None and len(set(self._header)) == len(self._header)
+        columns: list[Column] = []
+        places: list[int] = []
+        ignored: list[str] = []
+        dropped: list[Dropped] = []
+        encoded: list[np.ndarray] = []
+        for place, position in enumerate(positions):
+            name = self._name_of(position) if has_names else str(position + 1)
+            if position in (*self._drop, self._group, self._part_column):
+                ignored.append(name)
+                continue
+            cells = self._content.column(position)
+            column = infer_column(name, cells, self._content.place_of, is_first=position == 0)
+            if isinstance(column, Dropped):
+                ignored.append(name)
+                dropped.append(column)
+                continue
+            columns.append(column)
+            places.append(place)
+            encoded.append(column.encode_all(cells, self._content.place_of))
+        self._require_columns(columns, dropped)
+        self._tell_of(dropped)
+        schema = TableSchema(
+            tuple(columns),
+            has_names,
+            tuple(places),
+            len(positions),
+            tuple(ignored),
+            self._name_of(label) if has_names else None,
+            self._noted_label(label),
+        )
+        features = torch.from_numpy(np.concatenate(encoded, axis=1))
+        return Table(features, labels.indices, labels.classes, self.name, schema, self._groups, self._parts)
+
+    @property
+    def _groups(self) -> Tensor | None:
+        """What a split keeps together, (N,)."""
+        if self._group is None:
+            return None
+        return group_codes(self.name, self._content.column(self._group), len(self))
+
+    @property
+    def _part_column(self) -> int | None:
+        """The position of a column called split that holds the names of two or more parts, and no other."""
+        for position, name in enumerate(self._header or ()):
+            if name.lower() == "split" and position not in (self._label, self._text):
+                found = {part_of(cell) for cell in set(self._content.column(position))}
+                if len(found) > 1 and None not in found:
+                    return position
+        return None
+
+    @property
+    def _parts(self) -> Tensor | None:
+        """What each row is for by its own account, (N,)."""
+        if self._part_column is None:
+            return None
+        parts = [part_of(cell) for cell in self._content.column(self._part_column)]
+        return torch.tensor(parts, dtype=torch.int64)
+
+    def _table_for(self, preprocess: Preprocess, labels: Labels) -> Table:
+        """By what a model knows of its columns."""
+        label = self._label_column()
+        positions = self._positions_without(label)
+        rows: list[Tensor] = []
+        for row in self._content.rows(range(len(self))):
+            if isinstance(row, DataError):
+                raise row
+            cells = tuple(row.cells[position] for position in positions)
+            header = None
+            if self._header is not None:
+                header = tuple(self._header[position] for position in positions)
+            rows.append(preprocess.prepare(Row(cells, header, row.place)))
+        return Table(torch.stack(rows), labels.indices, labels.classes, self.name)
+
+    def _labelled_texts(self, position: int, labels: Labels) -> Texts:
+        """Empty ones are passed over, with a warning."""
+        cells = self._content.column(position)
+        kept = [index for index, cell in enumerate(cells) if cell]
+        empty = len(cells) - len(kept)
+        if not kept:
+            raise DataError(
+                f"{self._place.short_name}, column {self._name_of(position)}: all texts are empty"
+            )
+        if empty:
+            first = next(index for index, cell in enumerate(cells) if not cell)
+            self._warn(
+                f"{empty} of {len(cells)} texts are empty and passed over; "
+                f"the first: {self._content.place_of(first)}"
+            )
+        texts = tuple(cells[index] for index in kept)
+        name = None if self._header is None else self._header[position]
+        groups = None if self._groups is None else self._groups[kept]
+        parts = None if self._parts is None else self._parts[kept]
+        return Texts(texts, labels.indices[kept], labels.classes, self.name, name, groups, parts)
+
+    def _text_column(self, preprocess: TextPreprocess) -> int:
+        """Where a model finds its texts: by the name of the column, else in the only one there is."""
+        if self._header is not None and preprocess.column in self._header:
+            return self._header.index(preprocess.column)
+        positions = self._positions_without(self._label_column())
+        if len(positions) != 1:
+            raise DataError(
+                f"{self._place.short_name}: the model needs the column {preprocess.column or 'of texts'}; "
+                f"the columns: {self._listed}"
+            )
+        return positions[0]
 
     def _label_column(self) -> int:
-        width = len(self._header or self._lines[0].cells)
-        if self._label is None:
-            return label_column(self._header, width)
+        if self._label is not None:
+            return self._label
+        usual = label_column(self._header, self._content.width)
+        if usual == self._text and usual > 0:
+            return usual - 1
+        return usual
+
+    def _noted_label(self, column: int) -> int | None:
+        """Last without being asked for is a guess: the header of another file may know better."""
+        if self._label is None and column == self._content.width - 1:
+            return None
+        return column
+
+    def _positions_without(self, label: int) -> list[int]:
+        return [position for position in range(self._content.width) if position != label]
+
+    def _position(self, option: str, column: str) -> int:
+        """Of a column by its name or, without a header, its number from 1 on."""
         name = self._place.short_name
         if self._header is None:
-            if self._label.isdecimal() and 1 <= int(self._label) <= width:
-                return int(self._label) - 1
-            raise InputError(f"{name} has no header: label must be 1 to {width}, got {self._label!r}")
-        if self._label not in self._header:
-            listed = ", ".join(self._header[:12])
-            raise InputError(f"{name} has no column {self._label!r}; its columns: {listed}")
-        return self._header.index(self._label)
+            width = self._content.width
+            if column.isdecimal() and 1 <= int(column) <= width:
+                return int(column) - 1
+            raise InputError(f"{name} has no header: {option} must be 1 to {width}, got {column!r}")
+        if column not in self._header:
+            raise InputError(f"{name} has no column {column!r}; its columns: {self._listed}")
+        return self._header.index(column)
 
+    def _name_of(self, position: int) -> str:
+        return str(position + 1) if self._header is None else self._header[position]
 
-def _without(cells: tuple[str, ...], column: int) -> tuple[str, ...]:
-    return cells[:column] + cells[column + 1 :]
+    @property
+    def _listed(self) -> str:
+        names = [self._name_of(position) for position in range(self._content.width)]
+        more = ", ..." if len(names) > LISTED else ""
+        return ", ".join(names[:LISTED]) + more
 
+    def _check_classes(self, labels: Labels) -> None:
+        count = len(labels.classes)
+        if count > MANY_CLASSES and count > len(self) / 2:
+            raise DataError(
+                f"{self._place.short_name}, column {self.label_name}: {count:,} different "
+                f"labels in {len(self):,} rows are no classes; name the labels' column, label=... (--label)"
+            )
 
-def _lines_of(place: Place) -> list[_Line]:
-    """Each line that is not blank, with its number; cells without the spaces around them."""
-    try:
-        text = place.read_bytes().decode("utf-8-sig")
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=False)
-        lines = []
-        for row in reader:
-            cells = tuple(cell.strip() for cell in row)
-            if any(cells):
-                lines.append(_Line(reader.line_num, cells))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{place.short_name} can't be read: {error}") from error
-    return lines
+    def _require_columns(self, columns: Sequence[Column], dropped: Sequence[Dropped]) -> None:
+        if columns:
+            return
+        reasons = []
+        for column in dropped:
+            hint = f"; to learn from it, say text={column.name!r} (--text)" if column.is_text else ""
+            reasons.append(f": {column.name} {column.reason}{hint}")
+        raise DataError(
+            f"{self._place.short_name} needs a column to learn from beside the labels{''.join(reasons[:1])}"
+        )
 
+    def _tell_of(self, dropped: Sequence[Dropped]) -> None:
+        for column in dropped:
+            hint = ""
+            if column.is_text:
+                hint = f"; to learn from its texts instead, say text={column.name!r} (--text)"
+            self._warn(f"column {column.name} is dropped: it {column.reason}{hint}")
 
-def _separator(text: str) -> str:
-    """By the first line that is not blank: a tab or a semicolon outside quotes, else a comma."""
-    for line in text.splitlines():
-        if line.strip():
-            outside = "".join(line.split('"')[::2])
-            for separator in SEPARATORS:
-                if separator in outside:
-                    return separator
-            return ","
-    return ","
+    def _warn(self, message: str) -> None:
+        warnings.warn(f"{self._place.short_name}: {message}", NescioWarning, stacklevel=4)

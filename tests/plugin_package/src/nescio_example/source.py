@@ -9,8 +9,8 @@ from nescio.data.sources import Input, Labels, Place, Source
 
 
 class LinesOfRows(Source):
-    kind: ClassVar[str] = "jsonl"
-    about: ClassVar[str] = ".jsonl files"
+    kind: ClassVar[str] = "numbers"
+    about: ClassVar[str] = ".numbers files"
 
     def __init__(self, place: Place) -> None:
         self.name = place.path.stem
@@ -19,7 +19,7 @@ class LinesOfRows(Source):
 
     @classmethod
     def recognises(cls, place):
-        return place.is_file() and place.suffix == ".jsonl"
+        return place.is_file() and place.suffix == ".numbers"
 
     @classmethod
     def open(cls, place, **options):
