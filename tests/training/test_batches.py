@@ -28,7 +28,16 @@ def test_every_sample_comes_once():
     assert seen.tolist() != sorted(seen.tolist())
 
 
-@pytest.mark.parametrize("settings", [{}, {"shift": 1, "flip": True}, {"sampler": "balanced"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"shift": 1, "flip": True},
+        {"sampler": "balanced"},
+        {"augment": "light"},
+        {"augment": "strong", "flip": True},
+    ],
+)
 def test_shares_of_processes_are_the_batch_of_one(settings):
     train = squares(97, weighted=True)
     whole = list(epoch_of(train, **settings))
@@ -37,6 +46,7 @@ def test_shares_of_processes_are_the_batch_of_one(settings):
         parts = [share[number] for share in shares]
         for rank, part in enumerate(parts):
             assert torch.equal(part.samples.inputs, batch.samples.inputs[rank::3])
+            assert part.mix == batch.mix
         # The mean over processes of their scaled losses is the weighted mean of the batch.
         assert sum(part.scale for part in parts) / 3 == pytest.approx(batch.scale, rel=1e-5)
 

@@ -245,17 +245,26 @@ OPTIONS = [
     {"encoder_rate": 0.1},
     {"freeze_epochs": 3},
 ]
+OPTIONS_OF_IMAGES = [
+    {"augment": "light"},
+    {"augment": "strong", "shift": 1, "flip": True},
+    {"mixup": 0.4},
+    {"mixup": 1.5, "class_weight": "balanced", "sampler": "balanced", "accumulate": 2},
+]
 
 
 class StopError(Exception):
     pass
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, *OPTIONS_OF_IMAGES], ids=str)
 def test_with_every_option_a_run_goes_on_where_it_stopped(tmp_path, options):
-    samples = blobs(100)
-    samples = samples.take(torch.arange(80))  # classes of unequal size
-    spec = MLPSpec(5, 3, hidden=(16,), dropout=0.2)
+    if options in OPTIONS_OF_IMAGES:
+        samples = squares(83)
+        spec = LENET
+    else:
+        samples = blobs(100).take(torch.arange(80))  # classes of unequal size
+        spec = MLPSpec(5, 3, hidden=(16,), dropout=0.2)
     watched = {"held_out": samples.take(torch.arange(30))}
     whole, expected = trained(samples=samples, spec=spec, **watched, **options)
     plain, _ = trained(samples=samples, spec=spec, **watched)

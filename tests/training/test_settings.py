@@ -45,6 +45,8 @@ from nescio.training.settings import enough_steps
         {"sampler": "random"},
         {"encoder_rate": float("inf")},
         {"freeze_epochs": -1},
+        {"augment": "much"},
+        {"mixup": -0.1},
     ],
 )
 def test_settings_that_can_not_be(bad):

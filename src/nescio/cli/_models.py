@@ -68,6 +68,8 @@ def train(
     sampler: _training.Sampler = "shuffled",
     shift: _training.Shift = 0,
     flip: _training.Flip = False,
+    augment: _training.Augment = "none",
+    mixup: _training.Mixup = 0.0,
     device: _training.Device = "auto",
     precision: _training.Precision = "auto",
 ) -> None:
@@ -100,6 +102,8 @@ def train(
         sampler=sampler,
         encoder_rate=encoder_rate,
         freeze_epochs=freeze_epochs,
+        augment=augment,
+        mixup=mixup,
     )
     require_device(device)
     chosen = method_of(method, settings or [])

@@ -87,6 +87,17 @@ Sampler = Annotated[
 ]
 Shift = Annotated[int, typer.Option(rich_help_panel=AUGMENTATION, help="Move by up to so many pixels.")]
 Flip = Annotated[bool, typer.Option(rich_help_panel=AUGMENTATION, help="Mirror by chance.")]
+Augment = Annotated[
+    str,
+    typer.Option(
+        rich_help_panel=AUGMENTATION,
+        help="none, light (parts of photos, mirrored by chance) or strong (colours and distortions too).",
+    ),
+]
+Mixup = Annotated[
+    float,
+    typer.Option(rich_help_panel=AUGMENTATION, help="Mix pairs of images and their labels, such as 0.2."),
+]
 Device = Annotated[str, typer.Option(rich_help_panel=HARDWARE, help="auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(rich_help_panel=HARDWARE, help="auto, float32, bfloat16 or float64.")]
 

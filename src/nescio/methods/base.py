@@ -34,7 +34,8 @@ class Batch(NamedTuple):
 
     Args:
         inputs: Inputs (N, C, ...) as the network takes them.
-        labels: Class indices (N,), whole numbers from 0 on.
+        labels: Class indices (N,), whole numbers from 0 on; for a method that takes soft labels maybe those,
+            (N, K), which sum to one.
         weights: A weight for each sample (N,), or None for equal ones.
         input_range: Distance from the least to the greatest training input in each channel (C,), as the
             network takes them; None where it is not known.
@@ -88,6 +89,7 @@ class Method(ABC):
         has_second_stage: Whether something is fitted on features after the training.
         uses_input_range: Whether `objective` looks at a batch's `input_range`: inputs that lie on the disk
             are gone through for it.
+        takes_soft_labels: Whether `objective` takes labels (N, K) too, as mixup makes them.
 
     Example:
         >>> from dataclasses import dataclass
@@ -111,6 +113,7 @@ class Method(ABC):
     requires: ClassVar[frozenset[Ability]] = frozenset()
     has_second_stage: ClassVar[bool] = False
     uses_input_range: ClassVar[bool] = False
+    takes_soft_labels: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 from nescio.training._augment import Moves, apply_moves, draw_moves
+from nescio.training._mixup import draw_share
+from nescio.training._policies import NONE, Changes, apply_changes, draw_changes
 from nescio.training._reading import read_ahead
 from nescio.training._samples import Samples
 from nescio.training._sampling import balanced_order
@@ -30,12 +32,21 @@ class BatchShare(NamedTuple):
     """One process's samples of a batch, and whether they count: a process without any borrows one.
 
     scale: of its loss, so that the mean over the processes, summed over the batches of a step, is the loss
-    of all samples of the step.
+    of all samples of the step. mix: how much of each sample mixup keeps; 1 for all.
     """
 
     samples: Samples
     counts: bool
     scale: float
+    mix: float = 1.0
+
+
+class _Draws(NamedTuple):
+    """What is drawn for a whole batch: moves, changes and how much mixup keeps."""
+
+    moves: Moves | None
+    changes: Changes | None
+    mix: float
 
 
 class ProcessPlace(NamedTuple):
@@ -85,16 +96,29 @@ class EpochBatches:
         return (number + 1) % self._settings.accumulate == 0 or number == len(self) - 1
 
     def __iter__(self) -> Iterator[BatchShare]:
-        return read_ahead(self._tasks(), self._train.readers)
+        readers = self._train.readers
+        if self._settings.augment != NONE:
+            readers = max(readers, 1)  # to change images takes its time too
+        return read_ahead(self._tasks(), readers)
 
     def _tasks(self) -> Iterator[Callable[[], BatchShare]]:
         """What reads each share; what is drawn for it is drawn already, in the order of the batches."""
-        settings = self._settings
         for number, index in enumerate(self._batches):
-            moves = None
-            if settings.shift or settings.flip:
-                moves = draw_moves(len(index), settings.shift, settings.flip, self._generator)
-            yield partial(self._read, index, self._weight_of_step(number), moves)
+            yield partial(self._read, index, self._weight_of_step(number), self._draw(len(index)))
+
+    def _draw(self, count: int) -> _Draws:
+        settings = self._settings
+        moves = None
+        if settings.shift or settings.flip:
+            moves = draw_moves(count, settings.shift, settings.flip, self._generator)
+        changes = None
+        if settings.augment != NONE:
+            height, width = self._train.inputs.shape[2:]
+            changes = draw_changes(count, settings.augment, width / height, self._generator)
+        mix = 1.0
+        if settings.mixup:
+            mix = draw_share(settings.mixup, self._generator)
+        return _Draws(moves, changes, mix)
 
     def _weight_of_step(self, number: int) -> float:
         """Of all samples that the step learns from to which the batch of this number belongs."""
@@ -102,16 +126,18 @@ class EpochBatches:
         batches = self._batches[first : first + self._settings.accumulate]
         return sum(self._train.weight_at(index) for index in batches)
 
-    def _read(self, index: Tensor, weight_of_step: float, moves: Moves | None) -> BatchShare:
+    def _read(self, index: Tensor, weight_of_step: float, draws: _Draws) -> BatchShare:
         place = self._place.positions(len(index))
         counts = len(place) > 0
         if not counts:
             place = torch.zeros(1, dtype=torch.long)  # all processes must take part in every step
         samples = self._train.take(index[place])
-        if moves is not None:
-            samples = replace(samples, inputs=apply_moves(samples.read(), moves.take(place)))
+        if draws.moves is not None:
+            samples = replace(samples, inputs=apply_moves(samples.read(), draws.moves.take(place)))
+        if draws.changes is not None:
+            samples = replace(samples, inputs=apply_changes(samples.read(), draws.changes.take(place)))
         scale = counts * self._place.world_size * samples.total_weight / max(weight_of_step, TINY)
-        return BatchShare(samples, counts, scale)
+        return BatchShare(samples, counts, scale, draws.mix)
 
 
 def watched_parts(samples: Samples, settings: TrainingSettings, place: ProcessPlace) -> Iterator[Samples]:

@@ -29,6 +29,7 @@ from nescio.training._diagnostics import (
     warn_of_dead_classes,
     warn_of_guessing,
 )
+from nescio.training._mixup import mixed
 from nescio.training._optimizers import drop_gradients_below_head, make_optimizer, set_learning_rate
 from nescio.training._run import Metrics, Run, TrainingState
 from nescio.training._runtime import allow_gradients_inside_a_loss, make_fabric
@@ -96,6 +97,7 @@ def fit(
     """
     if settings.patience is not None and held_out is None:
         raise TrainingError("patience needs held-out samples to watch; give some, or set patience to None")
+    _refuse_augmentation(settings, method, train)
     settings = settings.resolved(len(train))
     weight = class_weights(train.labels, settings.class_weight)
     train = with_class_weights(train, weight)
@@ -144,6 +146,20 @@ def fit(
     module.eval()
     fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
     return state.history
+
+
+def _refuse_augmentation(settings: TrainingSettings, method: Method, train: Samples) -> None:
+    """Settings that are for images go with images, and mixup with a method that takes soft labels."""
+    chosen = settings.images_only
+    if chosen and len(train.inputs.shape) != 4:
+        raise InputError(
+            f"{' and '.join(chosen)} change images (N, C, H, W), got {tuple(train.inputs.shape)}"
+        )
+    if settings.mixup and not method.takes_soft_labels:
+        raise InputError(
+            f"mixup makes soft labels, and the method {method.name} takes none; set mixup to 0 or choose "
+            "another method"
+        )
 
 
 def _batches_in_order(
@@ -216,6 +232,7 @@ class Loop:
         self.optimizer = make_optimizer(module, settings)
         self._place = ProcessPlace(self.fabric.global_rank, self.fabric.world_size)
         self._dead_classes: set[int] = set()
+        self._num_classes: int | None = None
         self._wrapped, self._stepper = self.fabric.setup(self.module, self.optimizer)
         allow_gradients_inside_a_loss(self._wrapped)
         self.average: WeightAverage | None = None
@@ -237,6 +254,8 @@ class Loop:
         for place, share in enumerate(batches):
             epoch = number + place / len(batches)
             batch = self._prepared(share.samples)._replace(input_range=input_range)
+            if share.mix < 1:
+                batch = mixed(batch, share.mix, self._count_classes(batch.inputs))
             is_end_of_step = batches.is_end_of_step(place)
             with self._gradients_summed(is_end_of_step), self._divergence_named(batch, number):
                 loss, logits = self.method.objective(self._wrapped, batch, epoch, len(train))
@@ -251,6 +270,16 @@ class Loop:
         require_finite(metrics["loss"], number)
         self._warn_of_dead_classes(totals.greatest(self.fabric), number)
         return metrics | {"seconds": time.perf_counter() - start}
+
+    def _count_classes(self, inputs: Tensor) -> int:
+        """K, as the network has it; it is asked once, and nothing is drawn for it that counts."""
+        if self._num_classes is None:
+            self.module.eval()
+            with torch.random.fork_rng(), torch.no_grad():
+                like = next(self.module.parameters())
+                self._num_classes = self.module(inputs[:1].to(like.dtype)).shape[1]
+            self.module.train()
+        return self._num_classes
 
     def _input_range(self, train: Samples) -> Tensor | None:
         """As the network takes it; inputs on the disk are not read for a method that has no use for it."""

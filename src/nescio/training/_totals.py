@@ -31,7 +31,10 @@ class EpochTotals:
             weight = samples
             if batch.weights is not None:
                 weight = batch.weights.sum()
-            correct = (prediction.labels == batch.labels).sum()
+            labels = batch.labels
+            if labels.ndim == 2:  # mixed: the class with the greatest share is the right one
+                labels = labels.argmax(1)
+            correct = (prediction.labels == labels).sum()
             found = [loss.detach() * weight, weight, correct, prediction.uncertainty.sum(), samples]
             self.sums = self.sums.to(loss.device) + torch.stack(found)
         if isinstance(prediction, Opinion):

@@ -11,6 +11,7 @@ from typing import Any
 from nescio._checks import require_bool, require_number, require_whole
 from nescio.errors import InputError
 from nescio.training._optimizers import require_optimizer, takes_weight_decay
+from nescio.training._policies import AUGMENTATIONS, NONE
 
 LARGEST_SEED = 2**32 - 1
 SCHEDULES = ("cosine", "constant")
@@ -80,6 +81,11 @@ class TrainingSettings:
         encoder_rate: What the learning rate of all parameters but the head's is multiplied by. None: 1, and
             0.1 for fine-tuning.
         freeze_epochs: In so many epochs at the beginning only the head learns.
+        augment: Images are changed at random, anew in every epoch: "light" takes a part of each at full size
+            and mirrors half of them, for photos; "strong" changes their colours, turns and distorts them too;
+            "none" leaves them.
+        mixup: Pairs of images are mixed, and their labels alike, by shares from a Beta distribution with this
+            for both parameters, such as 0.2; 0 for none. For methods that take soft labels.
 
     Raises:
         InputError: If a setting has a value that can't be.
@@ -114,6 +120,8 @@ class TrainingSettings:
     sampler: str = "shuffled"
     encoder_rate: float | None = None
     freeze_epochs: int = 0
+    augment: str = NONE
+    mixup: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience"):
@@ -136,6 +144,8 @@ class TrainingSettings:
         _require_one_of("schedule", self.schedule, SCHEDULES)
         _require_one_of("precision", self.precision, PRECISIONS)
         _require_one_of("sampler", self.sampler, SAMPLERS)
+        _require_one_of("augment", self.augment, AUGMENTATIONS)
+        require_number("mixup", self.mixup)
         if self.optimizer is not None:
             require_optimizer(self.optimizer, self.weight_decay or 0.0)
         if self.class_weight is not None:
@@ -183,6 +193,17 @@ class TrainingSettings:
         if epochs is None:
             epochs = usual_epochs(num_train, batch_size * self.accumulate)
         return dataclasses.replace(self, epochs=epochs, batch_size=batch_size, **chosen)
+
+    @property
+    def images_only(self) -> list[str]:
+        """The settings that are chosen here and make sense for images alone."""
+        chosen = {
+            "shift": self.shift > 0,
+            "flip": self.flip,
+            "augment": self.augment != NONE,
+            "mixup": self.mixup > 0,
+        }
+        return [name for name, is_chosen in chosen.items() if is_chosen]
 
     @property
     def is_balanced(self) -> bool:

@@ -47,6 +47,7 @@ class Ensemble(Method):
         "Lakshminarayanan et al. 2017, Simple and Scalable Prediction Uncertainty Estimation"
     )
     uses_input_range: ClassVar[bool] = True
+    takes_soft_labels: ClassVar[bool] = True
 
     num_members: int = 5
     epsilon: float = 0.01

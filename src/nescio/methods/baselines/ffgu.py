@@ -50,6 +50,7 @@ class FFGU(Method):
     name: ClassVar[str] = "ffgu"
     about: ClassVar[str] = "Gaussian weights with a Gaussian prior: the mean of many draws of them"
     paper: ClassVar[str] = "Louizos & Welling 2017, Multiplicative Normalizing Flows (its FFG baseline)"
+    takes_soft_labels: ClassVar[bool] = True
     is_stochastic: ClassVar[bool] = True
     requires: ClassVar[frozenset[Ability]] = frozenset({Ability.LAYERS})
 

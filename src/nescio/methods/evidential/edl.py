@@ -56,6 +56,7 @@ annealing_epochs=10, reduction=mean)
     paper: ClassVar[str] = (
         "Sensoy et al. 2018, Evidential Deep Learning to Quantify Classification Uncertainty"
     )
+    takes_soft_labels: ClassVar[bool] = True
 
     risk: str = "squared_error"
     evidence: str = "exp"
