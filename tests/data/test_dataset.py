@@ -66,7 +66,8 @@ def test_fields_must_be_tensors():
 @pytest.mark.parametrize(
     ("images", "labels", "classes", "reason"),
     [
-        (torch.zeros(2, 1, 2, 2), torch.zeros(2, dtype=torch.int64), ("a",), "uint8"),
+        (torch.zeros(2, 1, 2, 2).double(), torch.zeros(2, dtype=torch.int64), ("a",), "uint8 or float32"),
+        (torch.full((2, 1, 2, 2), torch.nan), torch.zeros(2, dtype=torch.int64), ("a",), "must be finite"),
         (torch.zeros(2, 2, 2, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64), ("a",), "uint8"),
         (torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.zeros(2), ("a",), "int64"),
         (torch.zeros(2, 1, 2, 2, dtype=torch.uint8), torch.zeros(3, dtype=torch.int64), ("a",), "3 labels"),

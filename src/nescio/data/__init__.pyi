@@ -5,7 +5,17 @@ from ._stored import StoredArray
 from ._values import Picture, Row, Text
 from .dataset import Dataset, Table, Texts
 from .preprocess import ImagePreprocess, Preprocess, RowPreprocess, TextPreprocess
-from .sources import Input, Labels, MemorySource, Place, Source, open_source, open_sources, register_source
+from .sources import (
+    Input,
+    Labels,
+    MemorySource,
+    Place,
+    Source,
+    from_torch,
+    open_source,
+    open_sources,
+    register_source,
+)
 from .splits import split
 
 __all__ = [
@@ -27,6 +37,7 @@ __all__ = [
     "TextPreprocess",
     "Texts",
     "contact_sheet",
+    "from_torch",
     "load",
     "open_source",
     "open_sources",

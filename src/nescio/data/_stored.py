@@ -64,6 +64,7 @@ class RowReader(ABC):
     shape: tuple[int, ...]
     dtype: torch.dtype
     fingerprint: str | None = None
+    are_finite: bool = False  # whether all rows were looked at and hold no NaN and no infinity
 
     @abstractmethod
     def read(self, positions: Sequence[int]) -> Tensor:
@@ -227,21 +228,25 @@ class StoredArray:
                 raise InputError(f"index must be within {rows.shape[0]} rows, got {int(index.max())}")
 
     @classmethod
-    def open(cls, path: Path, fingerprint: str | None = None) -> StoredArray:
+    def open(cls, path: Path, fingerprint: str | None = None, *, is_temporary: bool = False) -> StoredArray:
         """The array of an .npy file.
 
         Args:
             path: Path of the file.
             fingerprint: A text that is another one where any row is; None where only the rows tell.
+            is_temporary: Whether the file is removed when nothing of this process uses it any more.
 
         Raises:
             DataError: If it is none, or one that can't be read row by row.
         """
         try:
             with path.open("rb") as file:
-                return cls(rows_of_npy(path, file, fingerprint))
+                rows = rows_of_npy(path, file, fingerprint)
         except OSError as error:
             raise DataError(f"{path} can't be opened: {error.strerror or error}") from error
+        if is_temporary:
+            weakref.finalize(rows, _remove, path)
+        return cls(rows)
 
     @classmethod
     def write(cls, path: Path, rows: Tensor) -> StoredArray:
@@ -284,6 +289,17 @@ class StoredArray:
     def is_floating_point(self) -> bool:
         """Whether the values are floating point numbers."""
         return self.dtype.is_floating_point
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite; once all rows were looked at, their selections are known."""
+        if not self.is_floating_point() or self._rows.are_finite:
+            return True
+        for part in self.chunks():
+            if not part.isfinite().all():
+                return False
+        if self._index is None:
+            self._rows.are_finite = True
+        return True
 
     def __getitem__(self, index: Tensor | Sequence[int] | slice | int) -> Tensor:
         """Read rows: a position gives one (...), all else several (M, ...)."""
@@ -437,6 +453,15 @@ class StoredArrayWriter:
         if self._unsafe >= FLUSH_BYTES:
             self.flush()
 
+    def restart(self) -> None:
+        """Begin anew, without what an interrupted writing left."""
+        with self._explaining():
+            self._record.unlink(missing_ok=True)
+            self._file.seek(0)
+            self._file.truncate(HEADER_BYTES)
+        self.count = 0
+        self.notes = {}
+
     def flush(self) -> None:
         """Bring all rows and the notes to the disk: an interruption from here on does not lose them."""
         record = {
@@ -529,8 +554,13 @@ def _forget_unused(folder: Path) -> None:
     for path in (*folder.glob("*.npy"), *folder.glob(".*.npy.part")):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > UNUSED_SECONDS:
-                for former in (path, notes_path(path)):
-                    former.unlink(missing_ok=True)
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    for former in (path, notes_path(path)):
+        with contextlib.suppress(OSError):
+            former.unlink(missing_ok=True)
 
 
 def notes_path(path: Path) -> Path:

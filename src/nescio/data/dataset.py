@@ -12,7 +12,7 @@ from torch import Tensor
 from nescio._checks import describe, require_whole
 from nescio._kinds import InputKind
 from nescio.data._schema import TableSchema
-from nescio.data._stored import StoredArray, row_chunks, select_rows
+from nescio.data._stored import StoredArray, select_rows
 from nescio.errors import DataError, InputError
 
 PARTS = ("train", "validation", "test")
@@ -24,7 +24,8 @@ class Dataset:
     """Images with labels, in memory or on the disk.
 
     Args:
-        images: uint8 (N, C, H, W); of a stored array, only what is asked for is read.
+        images: uint8, or float32 and finite, (N, C, H, W); of a stored array, only what is asked for is
+            read.
         labels: int64 (N,), each a position among the classes.
         classes: The names of the classes, all different.
         name: Name of the data, for messages.
@@ -55,8 +56,10 @@ class Dataset:
 
     def __post_init__(self) -> None:
         _check_tensors(self.name, images=self.images, labels=self.labels)
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
-            raise DataError(f"{self.name}: images must be uint8 (N, C, H, W), got {_describe(self.images)}")
+        if self.images.dtype not in (torch.uint8, torch.float32) or self.images.ndim != 4:
+            found = _describe(self.images)
+            raise DataError(f"{self.name}: images must be uint8 or float32 (N, C, H, W), got {found}")
+        _check_finite(self.name, "images", self.images)
         _check_labels(self.name, len(self.images), self.labels, self.classes)
         _check_memberships(self)
 
@@ -134,9 +137,7 @@ class Table:
         _check_tensors(self.name, features=self.features, labels=self.labels)
         if self.features.dtype != torch.float32 or self.features.ndim != 2:
             raise DataError(f"{self.name}: features must be float32 (N, F), got {_describe(self.features)}")
-        for part in row_chunks(self.features):
-            if not part.isfinite().all():
-                raise DataError(f"{self.name}: features must be finite, got NaN or infinity")
+        _check_finite(self.name, "features", self.features)
         if self.schema is not None and self.schema.num_features != self.features.shape[1]:
             raise DataError(
                 f"{self.name}: a schema of {self.schema.num_features} features for {self.features.shape[1]}"
@@ -276,6 +277,15 @@ def _check_tensors(name: str, **fields: object) -> None:
         takes_stored = field != "labels"
         if not isinstance(value, Tensor) and not (takes_stored and isinstance(value, StoredArray)):
             raise InputError(f"{name}: {field} must be a tensor, got {type(value).__name__}")
+
+
+def _check_finite(name: str, field: str, values: Tensor | StoredArray) -> None:
+    if isinstance(values, StoredArray):
+        is_finite = values.is_finite()
+    else:
+        is_finite = not values.is_floating_point() or bool(values.isfinite().all())
+    if not is_finite:
+        raise DataError(f"{name}: {field} must be finite, got NaN or infinity")
 
 
 def _describe(tensor: Tensor | StoredArray) -> str:
