@@ -1,5 +1,4 @@
 import math
-import sys
 
 import pytest
 import torch
@@ -7,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from nescio.data import load
 from nescio.demo import _run as run
-from nescio.errors import InputError, MissingExtraError
+from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
 
@@ -90,13 +89,3 @@ def test_the_one_stands_upright_and_on_its_head_at_the_end(outcome):
     assert run.ANGLES[-1] == 180
     assert torch.equal(turned[0], one)
     assert (turned[-1].int() - one.flip(1, 2).int()).abs().max() <= 1
-
-
-@pytest.mark.parametrize(
-    ("module", "package"),
-    [("matplotlib", "matplotlib"), ("jinja2", "jinja2"), ("sklearn", "scikit-learn")],
-)
-def test_a_missing_extra_is_named(monkeypatch, module, package):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"^{package} is not installed.*nescio\[demo\]"):
-        run.require_extras()

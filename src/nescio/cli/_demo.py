@@ -18,7 +18,8 @@ def demo(
     samples: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Train an evidential and a softmax network on digits, show them letters, and write a report."""
-    from nescio.demo._run import demo_inputs, demo_settings, require_extras, run_demo
+    from nescio.demo._run import demo_inputs, demo_settings, run_demo
+    from nescio.reports._page import require_extras
 
     require_extras()
     from nescio.demo._report import table, write_report

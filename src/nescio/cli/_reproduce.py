@@ -55,7 +55,7 @@ def reproduce(
     methods: Annotated[Several, typer.Option(metavar="NAME...", help="Only these methods.")] = None,
 ) -> None:
     """Make the paper's table and figures; called again, only what is missing is computed."""
-    from nescio.demo._run import require_extras
+    from nescio.reports._page import require_extras
 
     require_extras()
     from nescio.studies.runner import run

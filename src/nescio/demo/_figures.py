@@ -13,22 +13,15 @@ from torch import Tensor
 from nescio.demo._run import ANGLES, DemoResult, ModelResult
 from nescio.metrics import accuracy_against_threshold, entropy_cdf
 from nescio.opinions.categorical import Prediction
-from nescio.plots import INK, PALETTE, STYLE, svg
+from nescio.plots import BELOW, INK, LEFT, PALETTE, RIGHT, STYLE, WIDTH, add_heading, box, panel, svg
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 EVIDENTIAL = PALETTE["blue"]
 SOFTMAX = PALETTE["vermillion"]
 LINES = ("blue", "vermillion", "green", "purple", "orange", "sky")
 MARKERS = "osD^vP"
-WIDTH = 5.2  # inches: at a telephone's 345 pixels the font is still above 10
-LEFT = 0.75
-RIGHT = 0.16
-BELOW = 0.62
-TALL = 2.6
-TITLE = 0.38
-LEGEND_ROW = 0.24
 PEAK = 0.2  # a class is drawn when at some angle it is at least so probable
 
 
@@ -48,7 +41,7 @@ def charts(outcome: DemoResult) -> dict[str, str]:
 
 def entropy_figure(outcome: DemoResult, of: str) -> Figure:
     """The share of letters or digits whose entropy is at most so much."""
-    figure, axes = _panel()
+    figure, axes = panel()
     for result, colour, dashes in _both(outcome):
         prediction: Prediction = getattr(result, of)
         curve = entropy_cdf(prediction, points=201)
@@ -56,7 +49,7 @@ def entropy_figure(outcome: DemoResult, of: str) -> Figure:
         axes.plot(part, 100 * curve.share, color=colour, linestyle=dashes, label=result.name)
     axes.set(xlabel="entropy (0: one class, 1: all classes alike)", ylabel=f"{of} with at most this, %")
     axes.set(xlim=(0, 1), ylim=(0, 101))
-    _head(figure, axes, f"On {of}")
+    add_heading(figure, axes, f"On {of}")
     return figure
 
 
@@ -66,7 +59,7 @@ def rotation_figure(outcome: DemoResult, result: ModelResult) -> Figure:
     step = shown[1] - shown[0]
     ends = (shown[0] - step / 2, shown[-1] + step / 2)
     tile = (WIDTH - LEFT - RIGHT) / len(shown)
-    figure, axes = _panel(legend_rows=2, gap=tile + 0.06)
+    figure, axes = panel(legend_rows=2, gap=tile + 0.06)
     for place, label in enumerate(_classes_shown(outcome)):
         style: Any = {"color": PALETTE[LINES[place]], "marker": MARKERS[place]}
         name = result.model.classes[label]
@@ -77,60 +70,34 @@ def rotation_figure(outcome: DemoResult, result: ModelResult) -> Figure:
         axes.plot(ANGLES, result.rotated.uncertainty, color=INK, linestyle="--", label="uncertainty")
     axes.set(xlim=ends, ylim=(-0.03, 1.03), xticks=shown, ylabel="probability")
     axes.tick_params(labelbottom=False)
-    _head(figure, axes, result.name.capitalize(), columns=4)
+    add_heading(figure, axes, result.name.capitalize(), columns=4)
     _draw_strip(figure, outcome.inputs.rotated[::2], ends, tile)
     return figure
 
 
 def accuracy_figure(outcome: DemoResult) -> Figure:
     """Accuracy on the digits that are not more uncertain than a threshold."""
-    figure, axes = _panel(legend_rows=2)
+    figure, axes = panel(legend_rows=2)
     for result, colour, dashes in _both(outcome):
         curve = accuracy_against_threshold(result.digits, result.model.labels_of(outcome.inputs.test))
         share = 100 * curve.accuracy
         axes.plot(curve.threshold, share, color=colour, linestyle=dashes, label=result.name)
     axes.set(xlabel="uncertainty allowed", ylabel="accuracy, %", xlim=(0, 1))
     axes.yaxis.set_major_formatter("{x:g}")
-    _head(figure, axes, "Right answers among the digits kept")
+    add_heading(figure, axes, "Right answers among the digits kept")
     return figure
 
 
 def share_figure(outcome: DemoResult) -> Figure:
     """The share of digits, and of letters, that are not more uncertain than a threshold."""
-    figure, axes = _panel(legend_rows=2)
+    figure, axes = panel(legend_rows=2)
     for result, colour, _ in _both(outcome):
         for of, dashes in (("digits", "-"), ("letters", ":")):
             threshold, share = _kept(getattr(result, of))
             axes.plot(threshold, 100 * share, color=colour, linestyle=dashes, label=f"{of}, {result.name}")
     axes.set(xlabel="uncertainty allowed", ylabel="kept, %", xlim=(0, 1), ylim=(0, 101))
-    _head(figure, axes, "How many are kept", columns=2)
+    add_heading(figure, axes, "How many are kept", columns=2)
     return figure
-
-
-def _panel(legend_rows: int = 1, gap: float = 0.0) -> tuple[Figure, Axes]:
-    """Axes of the same size in every figure, with room for a title, a legend and a gap below."""
-    height = BELOW + gap + TALL + LEGEND_ROW * legend_rows + TITLE
-    figure = Figure(figsize=(WIDTH, height))
-    return figure, figure.add_axes(_box(height, BELOW + gap, TALL))
-
-
-def _box(height: float, below: float, tall: float) -> tuple[float, float, float, float]:
-    """Left, bottom, width, height as parts of a figure, from inches."""
-    return LEFT / WIDTH, below / height, 1 - (LEFT + RIGHT) / WIDTH, tall / height
-
-
-def _head(figure: Figure, axes: Axes, title: str, columns: int = 2) -> None:
-    """Title and legend above the axes, where they cover no line."""
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        borderaxespad=0.2,
-        borderpad=0,
-        ncols=columns,
-        columnspacing=1.4,
-        handlelength=1.8,
-    )
-    figure.text(LEFT / WIDTH, 1 - 0.08 / figure.get_figheight(), title, va="top", size=13, weight="bold")
 
 
 def _both(outcome: DemoResult) -> tuple[tuple[ModelResult, str, str], ...]:
@@ -149,7 +116,7 @@ def _classes_shown(outcome: DemoResult) -> list[int]:
 
 def _draw_strip(figure: Figure, images: Tensor, ends: tuple[float, float], tile: float) -> None:
     """Images (T, 1, H, W) in a row, each below its angle."""
-    axes = figure.add_axes(_box(figure.get_figheight(), BELOW, tile), xlabel="turned by, degrees")
+    axes = figure.add_axes(box(figure.get_figheight(), BELOW, tile), xlabel="turned by, degrees")
     row = torch.cat(list(images[:, 0]), dim=1)
     axes.imshow(row.numpy(), cmap="gray", interpolation="none", aspect="auto", extent=(*ends, 0, 1))
     axes.grid(False)

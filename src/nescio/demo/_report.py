@@ -16,7 +16,7 @@ from nescio.demo._figures import charts
 from nescio.demo._run import DemoResult
 from nescio.errors import DataError
 from nescio.opinions.opinion import Opinion
-from nescio.plots import PALETTE
+from nescio.reports._page import page_template
 
 TEMPLATE = "report.html.j2"
 TYPICAL_DIGITS = 4
@@ -107,24 +107,15 @@ def sure_of_letters(outcome: DemoResult) -> float:
 
 def render(outcome: DemoResult) -> str:
     """The report as HTML."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(TEMPLATE).render(
+    return page_template(Path(__file__).with_name(TEMPLATE)).render(
         outcome=outcome,
         table=table(outcome),
         digits=digit_samples(outcome),
         letters=letter_samples(outcome),
         sure_of_letters=sure_of_letters(outcome),
         charts={name: Markup(chart) for name, chart in charts(outcome).items()},
-        palette=PALETTE,
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
 import torch
 from torch import Tensor
 
 from nescio.data import Dataset, load
-from nescio.errors import InputError, MissingExtraError
+from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Method, Softmax
 from nescio.metrics import detection_summary, narrowest, rotate, summary
@@ -22,7 +21,6 @@ BATCH_SIZE = 128
 LETTERS = 2_000
 LEAST_SAMPLES = 100
 ANGLES = tuple(range(0, 181, 10))
-EXTRAS = {"matplotlib": "matplotlib", "jinja2": "jinja2", "sklearn": "scikit-learn"}
 
 Report = Callable[[str, dict[str, float]], None]
 
@@ -66,15 +64,6 @@ class DemoResult:
     def both(self) -> tuple[ModelResult, ModelResult]:
         """The evidential one first."""
         return self.evidential, self.softmax
-
-
-def require_extras() -> None:
-    """Refuse to start where a package is missing, before the training and not after it."""
-    for module, package in EXTRAS.items():
-        try:
-            import_module(module)
-        except ImportError as error:
-            raise MissingExtraError("demo", package) from error
 
 
 def demo_settings(seed: int = 0, epochs: int | None = None) -> TrainingSettings:

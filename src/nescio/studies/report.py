@@ -10,7 +10,8 @@ import matplotlib as mpl
 
 from nescio._files import write_atomically
 from nescio.errors import DataError
-from nescio.plots import PALETTE, STYLE, svg
+from nescio.plots import STYLE, svg
+from nescio.reports._page import page_template
 from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
 from nescio.studies._figures import Figure, Row, to_csv, write_figure
 
@@ -104,22 +105,14 @@ def render(report: Report, template: str) -> str:
         report: What is shown.
         template: HTML or MARKDOWN.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=template.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     charts = {}
     if template == HTML:
         with mpl.rc_context(STYLE):
             for figure in report.figures:
                 charts[figure.name] = Markup(svg(figure.picture, figure.name))
-    return environment.get_template(template).render(report=report, charts=charts, palette=PALETTE)
+    return page_template(Path(__file__).with_name(template)).render(report=report, charts=charts)
 
 
 def write_report(report: Report, folder: Path) -> Path:

@@ -1,0 +1,60 @@
+"""Pages: the templates of all reports, with one look for light and dark, wide and narrow, and print."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nescio.errors import MissingExtraError
+from nescio.plots import PALETTE
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+EXTRAS = ("matplotlib", "jinja2")
+# The same colours, light enough for a dark page.
+DARK_PALETTE = {
+    "blue": "#56b4e9",
+    "vermillion": "#ff8a3d",
+    "green": "#2fc79b",
+    "purple": "#e39cc4",
+    "orange": "#f0c04a",
+    "sky": "#b5dcf5",
+    "ink": "#e8ecf0",
+    "muted": "#a3adb8",
+    "grid": "#37404a",
+}
+
+
+def require_extras() -> None:
+    """Refuse to start where a report could not be written, before the training and not after it.
+
+    Raises:
+        MissingExtraError: If matplotlib or jinja2 is not installed.
+    """
+    for package in EXTRAS:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise MissingExtraError("demo", package) from error
+
+
+def page_template(path: Path) -> Template:
+    """A template of a report; one that ends with .html.j2 escapes what it is given.
+
+    Args:
+        path: The template. It may include `look.css.j2`, the style that all reports share.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader([path.parent, Path(__file__).parent]),
+        autoescape=path.name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["palette"] = PALETTE
+    environment.globals["dark_palette"] = DARK_PALETTE
+    return environment.get_template(path.name)
