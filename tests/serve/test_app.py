@@ -21,10 +21,16 @@ def test_the_list_of_models(ask):
     assert [model["name"] for model in described] == ["edl", "softmax", "ruled", "other"]
     assert described[0] == {
         "name": "edl",
+        "kind": "images",
         "method": "edl",
         "about": EDL.about,
+        "encoder": "lenet",
+        "trained_on": None,
         "classes": ["cat", "dog", "owl"],
         "input_shape": [1, 16, 16],
+        "resize": "stretch",
+        "max_length": None,
+        "columns": None,
         "evidential": True,
         "prior": 1.0,
         "rule": None,

@@ -4,9 +4,15 @@ import json
 import struct
 
 import pytest
+import torch
+from tests.inference.pretrained import TinySpec
+from tests.serve.helpers import PICTURE, ROWS, untrained
 
-from nescio.data import load
+from nescio.data import Dataset, load
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL
 from nescio.serve._models import ServedModel, bundled_paths, load_models
+from nescio.training import TrainingSettings
 
 
 def test_two_files_under_three_megabytes():
@@ -45,3 +51,24 @@ def test_both_are_the_same_network():
     assert edl.network == softmax.network
     assert edl.training["settings"] == softmax.training["settings"]
     assert edl.training["data"]["samples"] == pytest.approx(60_000)
+
+
+def test_a_description_says_what_a_client_must_send():
+    picture = ServedModel("picture", untrained(PICTURE, EDL())).describe()
+    assert (picture["kind"], picture["encoder"], picture["resize"]) == ("images", "lenet", "stretch")
+    assert (picture["columns"], picture["max_length"], picture["trained_on"]) == (None, None, None)
+    rows = ServedModel("rows", untrained(ROWS, EDL())).describe()
+    assert (rows["kind"], rows["encoder"], rows["resize"]) == ("rows", "mlp", None)
+    assert [column["name"] for column in rows["columns"]] == ["1", "2", "3", "4"]
+
+
+def test_a_head_says_which_encoder_it_stands_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("NESCIO_CACHE", str(tmp_path))
+    photos = torch.randint(0, 256, (8, 3, 40, 40), dtype=torch.uint8)
+    data = Dataset(photos, torch.arange(8) % 2, ("apple", "pear"), "fruit")
+    settings = TrainingSettings(epochs=1)
+    description = ServedModel(
+        "fruit", TrainedModel.train(data, network=TinySpec(40, 2), settings=settings)
+    ).describe()
+    assert description["encoder"] == "tiny-pretrained"
+    assert description["trained_on"] == "fruit"

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from nescio.data import ImagePreprocess, TextPreprocess
 from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY, TrainedModel
 from nescio.opinions.opinion import Opinion
+from nescio.serve._columns import describe_columns
 from nescio.serve.limits import VALUES_PER_CLASS
 
 _BUNDLED_DIR = Path(__file__).parent / "models"
@@ -33,7 +33,7 @@ class ServedModel:
     @cached_property
     def prior(self) -> float | None:
         """The prior of each class in its opinions; None where it has probabilities alone."""
-        prediction = self.model.predict(torch.zeros(1, *self.model.input_shape))
+        prediction = self.model.predict(self.model.preprocess.example())
         return prediction.prior if isinstance(prediction, Opinion) else None
 
     @property
@@ -55,18 +55,40 @@ class ServedModel:
             return None
         return min(max(rule.threshold, 0.0), 1.0)
 
+    @property
+    def encoder(self) -> str | None:
+        """The name of what makes features of inputs; None where it is a module of the user's own."""
+        if self.model.encoder is not None:
+            return self.model.encoder.spec.kind
+        if self.model.network is not None:
+            return self.model.network.kind
+        return None
+
     def describe(self) -> dict[str, Any]:
         """For the list of models."""
         model = self.model
+        preprocess = model.preprocess
         rule = None
         if model.rule is not None:
             rule = model.rule.describe()
+        resize = None
+        if isinstance(preprocess, ImagePreprocess):
+            resize = preprocess.resize
+        max_length = None
+        if isinstance(preprocess, TextPreprocess):
+            max_length = preprocess.max_length
         return {
             "name": self.name,
+            "kind": preprocess.kind.value,
             "method": model.method.name,
             "about": model.method.about,
+            "encoder": self.encoder,
+            "trained_on": model.training.get("data", {}).get("name"),
             "classes": list(model.classes),
             "input_shape": list(model.input_shape),
+            "resize": resize,
+            "max_length": max_length,
+            "columns": describe_columns(preprocess),
             "evidential": self.is_evidential,
             "prior": self.prior,
             "rule": rule,

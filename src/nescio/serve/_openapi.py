@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from nescio import __version__
+from nescio._kinds import InputKind
 from nescio.data import ImagePreprocess, Preprocess
 from nescio.data._columns import LARGEST_NUMBER
 from nescio.serve._models import ServedModel
@@ -25,6 +26,7 @@ _ERRORS = {
 }
 _ROUNDING = 1e-5
 _STRING: Schema = {"type": "string"}
+_NUMBER_OR_TEXT: Schema = {"type": ["number", "string"]}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1 + _ROUNDING}
 
 
@@ -153,11 +155,22 @@ _SCHEMAS = {
     "Model": _object(
         "A model that is served.",
         name=_STRING,
+        kind={"type": "string", "enum": [kind.value for kind in InputKind]}
+        | {"description": "Of its inputs."},
         method=_STRING,
         about=_STRING,
+        encoder=_or_null(_STRING)
+        | {"description": "What makes features of its inputs; null for a network that has no name."},
+        trained_on=_or_null(_STRING) | {"description": "The name of the training data, where it is known."},
         classes=_list_of(_STRING),
         input_shape=_list_of({"type": "integer"})
-        | {"description": "Channels, height, width; or the number of columns."},
+        | {"description": "Channels, height, width; or how many features a row, how many tokens a text."},
+        resize=_or_null(_STRING)
+        | {"description": "How it resizes pictures: stretch, crop or pad; null for other kinds."},
+        max_length=_or_null({"type": "integer"})
+        | {"description": "How many tokens of a text it reads; null for other kinds."},
+        columns=_or_null(_list_of(_reference("Column")))
+        | {"description": "Of a table, those that it reads; null for other kinds."},
         evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
         prior=_or_null({"type": "number"})
         | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
@@ -166,6 +179,20 @@ _SCHEMAS = {
         | {
             "description": "The uncertainty from which on it does not answer; null where its rule is another."
         },
+    ),
+    "Column": _object(
+        "A column of a table that a model reads.",
+        name=_STRING,
+        kind={"type": "string", "enum": ["number", "category", "date"]},
+        style=_or_null(_STRING) | {"description": "How numbers or dates are written; null for categories."},
+        values=_or_null(_list_of(_STRING)) | {"description": "Of a category; null for other kinds."},
+        usual=_or_null(_NUMBER_OR_TEXT) | {"description": "The mean of the training data; a category of it."},
+        least=_or_null(_NUMBER_OR_TEXT)
+        | {"description": "Two standard deviations below the mean; null for categories."},
+        most=_or_null(_NUMBER_OR_TEXT)
+        | {"description": "Two standard deviations above the mean; null for categories."},
+        has_time={"type": "boolean", "description": "Whether the time of the day of a date matters."},
+        may_be_empty={"type": "boolean", "description": "Whether the training data had gaps here."},
     ),
     "Models": _object("All models that are served.", models=_list_of(_reference("Model"))),
     "Opinion": _object(
