@@ -44,6 +44,12 @@ def test_any_size_from_32_on(size):
     assert network.features(images).shape == (2, spec.num_features) == (2, 1280)
 
 
+def test_a_new_network_passes_on_what_it_sees():
+    torch.manual_seed(0)
+    features = EfficientNetLite0Spec(64, 64, 3).build().eval().features(torch.randn(8, 3, 64, 64))
+    assert 0.01 < float(features.detach().std()) < 10
+
+
 def test_a_batch_of_one_small_picture_can_be_trained():
     network = EfficientNetLite0Spec(32, 32, 3).build().train()
     nn.functional.cross_entropy(network(torch.rand(1, 3, 32, 32)), torch.tensor([1])).backward()

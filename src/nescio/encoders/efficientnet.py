@@ -6,6 +6,7 @@ everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -212,10 +213,16 @@ def _layers() -> nn.Sequential:
         nn.Flatten(),
     ]
     network = nn.Sequential(*layers)
+    _initialise(network)
+    return network
+
+
+def _initialise(network: nn.Module) -> None:
+    """He's for the convolutions, by the weights that lead out of a channel; a group has its own."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
-    return network
+            leading_out = layer.kernel_size[0] ** 2 * layer.out_channels // layer.groups
+            nn.init.normal_(layer.weight, std=math.sqrt(2 / leading_out))
 
 
 def _by_our_names(published: dict[str, Tensor]) -> dict[str, Tensor]:

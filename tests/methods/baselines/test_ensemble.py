@@ -1,8 +1,10 @@
+import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
 from nescio.data.preprocess import RowPreprocess
-from nescio.encoders import MLPSpec
+from nescio.encoders import MiniLMSpec, MLPSpec
+from nescio.errors import InputError
 from nescio.methods import Batch, Ensemble
 from nescio.training import Samples, TrainingSettings, fit
 
@@ -44,3 +46,10 @@ def test_adversarial_training_in_bfloat16():
     settings = TrainingSettings(epochs=3, batch_size=8, learning_rate=1e-2, precision="bfloat16")
     history = fit(method, module, RowPreprocess((4,), (0.0,) * 4, (1.0,) * 4), samples, settings)
     assert history[2]["loss"] < history[0]["loss"]
+
+
+def test_tokens_can_not_be_moved():
+    with pytest.raises(InputError, match="the tokens that minilm takes can't be moved: set epsilon to 0"):
+        Ensemble(num_members=1).build(MiniLMSpec())
+    member = Ensemble(num_members=1, epsilon=0).build(MiniLMSpec(8, 3))
+    assert member(torch.tensor([[5, 6, 0, 0]])).shape == (1, 3)

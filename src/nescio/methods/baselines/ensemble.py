@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from nescio._checks import at_least_float32, require_number, require_whole
+from nescio._kinds import InputKind
 from nescio.data.preprocess import input_range_of
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
@@ -78,6 +79,11 @@ class Ensemble(Method):
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
         """Build the members, each with weights of its own."""
+        if encoder.inputs is InputKind.TEXTS and self.epsilon:
+            raise InputError(
+                f"the method ensemble moves its inputs a little, and the tokens that {encoder.kind} takes "
+                "can't be moved: set epsilon to 0"
+            )
         networks = []
         for _ in range(self.num_members):
             networks.append(super().build(encoder))
