@@ -217,9 +217,10 @@ def _exports_or_says_why_not(method: Method, encoder: EncoderSpec) -> None:
     """A method that does not draw can be exported; one that draws is refused with the reason."""
     data = _easy_data(encoder)
     settings = TrainingSettings(epochs=1, batch_size=32)
-    model = TrainedModel.train(data, method, _for_two_classes(encoder), settings)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about itself
+        # Of the exporter about itself; of a training that is too short to learn anything, on purpose.
+        warnings.simplefilter("ignore")
+        model = TrainedModel.train(data, method, _for_two_classes(encoder), settings)
         path = Path(folder) / "model.pt2"
         if method.is_stochastic:
             try:
