@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from nescio.cli._sources import open_for, open_inputs, open_pair
+from nescio.cli._sources import open_for, open_inputs, open_to_train
 from nescio.data import ImagePreprocess
 from nescio.errors import DataError, NescioWarning
 
@@ -19,26 +19,26 @@ class Model:
 def test_a_size_of_nothing_is_refused(tmp_path):
     (tmp_path / "photos").mkdir()
     with pytest.raises(ValueError, match="size: height must be a whole number from 1 on, got 0"):
-        open_pair(str(tmp_path / "photos"), None, 0, 0)
+        open_to_train(str(tmp_path / "photos"), 0, size=0)
 
 
 def test_a_fifth_of_ones_own_data_is_held_out(tmp_path):
     rows = "".join(f"{index * index % 7},{index % 2}\n" for index in range(50))
     (tmp_path / "a.csv").write_text("x,kind\n" + rows)
-    train, held_out = open_pair(str(tmp_path / "a.csv"), None, None, 0)
+    train, held_out, _ = open_to_train(str(tmp_path / "a.csv"), 0)
     assert (len(train), len(held_out)) == (40, 10)
     (tmp_path / "b.csv").write_text("x,kind\n" + "1,5\n2,6\n" * 20)
-    assert open_pair(str(tmp_path / "b.csv"), None, None, 0, label="x")[0].classes == ("1", "2")
+    assert open_to_train(str(tmp_path / "b.csv"), 0, label="x").train.classes == ("1", "2")
 
 
 def test_data_of_one_class(tmp_path):
     np.savez(tmp_path / "one.npz", features=np.eye(2), labels=[0, 0], classes=["a", "b"])
     with pytest.raises(DataError, match="labels must be of two or more classes, got a only"):
-        open_pair(str(tmp_path / "one.npz"), None, None, 0)
+        open_to_train(str(tmp_path / "one.npz"), 0)
 
 
 def test_a_data_set_of_the_catalog_has_its_own_split():
-    train, test = open_pair("letters", None, None, 0)
+    train, test, _ = open_to_train("letters", 0)
     assert (len(train), len(test)) == (10_000, 5_000)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nescio.errors import InputError
 
 if TYPE_CHECKING:
-    from nescio.data import Dataset, Table
+    from nescio.data import Dataset, Table, Texts
     from nescio.encoders import EncoderSpec
     from nescio.methods import Method
 
@@ -46,18 +46,34 @@ def _plain_value(key: str, text: str, may_be_text: bool) -> Any:
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 
-def network_of(text: str | None, data: Dataset | Table, method: Method) -> EncoderSpec:
+def name_of_encoder(text: str | None) -> str | None:
+    """The name of the encoder that --encoder means; None where it is left to the data."""
+    if text is None or _is_name(text):
+        return text
+    return _fields(text).get("kind")
+
+
+def _is_name(text: str) -> bool:
+    from nescio.encoders import ENCODERS
+
+    return text in ENCODERS or text.startswith("hf:")
+
+
+def network_of(text: str | None, data: Dataset | Table | Texts, method: Method) -> EncoderSpec:
     """The encoder that --network names: any that takes such inputs, or its fields as JSON or a JSON file.
 
     What is left out is as the data and the method need it.
     """
-    from nescio.encoders import ENCODERS, make_encoder
+    from nescio.data import Texts
+    from nescio.encoders import make_encoder
 
     given: dict[str, Any] = {}
     kind = text
-    if text is not None and text not in ENCODERS and not text.startswith("hf:"):
+    if text is not None and not _is_name(text):
         given = _fields(text)
         kind = given.pop("kind", None)
+    if isinstance(data, Texts):
+        raise InputError(f"--encoder {kind}: {data.name} holds texts, which need an encoder for texts")
     input_shape = tuple(data.inputs.shape[1:])
     spec = make_encoder(kind, input_shape, len(data.classes), **given)
     # The method may change what the user has left open, and nothing else.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import typer
 
 UNFOLDED_WIDTH = 100_000
+SECONDS_BETWEEN_LINES = 5.0
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -71,6 +73,25 @@ def epoch_progress(
                 typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}", err=True)
 
         yield report
+
+
+def encoding_progress() -> Callable[[int, int], None]:
+    """A function that says how many features are computed: a line every few seconds, and one at the end."""
+    from nescio.training._runtime import is_first_process
+
+    speaks = is_first_process()
+    started = time.monotonic()
+    last_line = started
+
+    def report(done: int, total: int) -> None:
+        nonlocal last_line
+        now = time.monotonic()
+        is_due = done == total or now - last_line >= SECONDS_BETWEEN_LINES
+        if speaks and is_due:
+            last_line = now
+            typer.echo(f"features: {done:,} of {total:,}, {now - started:.0f} s", err=True)
+
+    return report
 
 
 @contextmanager

@@ -147,8 +147,11 @@ def _help_of(option: Any) -> str:
     if option.name == "network":
         from nescio.encoders import ENCODERS
 
-        known = ", ".join(ENCODERS)
-        return f"One of {known}, or its fields as JSON or a JSON file. Default: what fits the data."
+        ours = [name for name in ENCODERS if not name.startswith("hf-")]
+        return (
+            f"One of {', '.join(ours)}, hf:FOLDER_OR_ID, or its fields as JSON or a JSON file. "
+            "Default: what fits the data, said in one line."
+        )
     if option.name == "measure":
         from nescio.opinions import MEASURES
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nescio.cli import _training
-from nescio.cli._console import epoch_progress, logs_kept_quiet, print_table
+from nescio.cli._console import encoding_progress, epoch_progress, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
-    from nescio.data import Dataset, Table
+    from nescio.data import Dataset, Table, Texts
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.abstention import AbstentionRule
     from nescio.training import TrainingSettings
@@ -34,7 +34,13 @@ DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the file
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="A data set's name, a folder of class folders, .npz or .csv.")],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A data set's name, a folder of class folders (pictures or texts), or a file: "
+            ".csv, .tsv, .jsonl, .parquet, .npz."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="The folder of the run: model, metrics, checkpoint.")],
     method: Annotated[str, typer.Option(help="What is trained.")] = "edl",
     settings: Annotated[
@@ -43,17 +49,36 @@ def train(
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option("--network", "--encoder", help="Default: what fits the data."),
+        typer.Option(
+            "--encoder",
+            "--network",
+            help="Default: what fits the data, said in one line.",
+        ),
     ] = None,
+    fine_tune: Annotated[
+        bool,
+        typer.Option(
+            "--fine-tune", help="Train all of a pretrained encoder, not only a head on its features."
+        ),
+    ] = False,
     epochs: _training.Epochs = None,
     batch_size: _training.BatchSize = None,
     learning_rate: _training.LearningRate = 1e-3,
     schedule: _training.Schedule = "cosine",
     size: Annotated[
-        int | None, typer.Option(help="Pictures of a folder are made this wide and high.")
+        int | None, typer.Option(help="Pictures of a folder are brought to this height and width.")
     ] = None,
     patience: _training.Patience = None,
     label: Label = None,
+    text: Annotated[
+        str | None, typer.Option(help="The column of a table that holds texts to learn from.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column of a table not to learn from; may be repeated.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="A column of a table whose equal values are held out together.")
+    ] = None,
     seed: _training.Seed = 0,
     data_dir: DataDir = None,
     optimizer: _training.Optimizer = None,
@@ -74,8 +99,8 @@ def train(
     precision: _training.Precision = "auto",
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
-    from nescio.cli._choices import method_of, network_of
-    from nescio.cli._sources import WATCHED, open_pair
+    from nescio.cli._choices import method_of, name_of_encoder, network_of
+    from nescio.cli._sources import WATCHED, open_to_train
     from nescio.data import split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
@@ -107,8 +132,21 @@ def train(
     )
     require_device(device)
     chosen = method_of(method, settings or [])
-    known, test = open_pair(data, data_dir, size, seed, label)
-    spec = network_of(network, known, chosen)
+    known, test, choice = open_to_train(
+        data,
+        seed,
+        name_of_encoder(network),
+        fine_tune,
+        size,
+        label=label,
+        text=text,
+        drop=drop,
+        group=group,
+        data_dir=data_dir,
+    )
+    spec = choice.spec or network_of(network, known, chosen)
+    if is_first_process():
+        typer.echo(choice.reason, err=True)
     # What decides when to stop must not be what the result is measured on.
     watched = test
     if patience is not None:
@@ -120,7 +158,15 @@ def train(
         epoch_progress(how.epochs, method, members=chosen.trainings) as report,
     ):
         model = TrainedModel.train(
-            known, chosen, spec, how, held_out=watched, run_dir=out, report=partial(report, method)
+            known,
+            chosen,
+            spec,
+            how,
+            fine_tune=fine_tune,
+            held_out=watched,
+            run_dir=out,
+            report=partial(report, method),
+            on_encoding=encoding_progress(),
         )
     if is_first_process():
         model.module.cpu()
@@ -129,7 +175,9 @@ def train(
         _require_learned(out, model, known, how)
 
 
-def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how: TrainingSettings) -> None:
+def _require_learned(
+    out: Path, model: TrainedModel, known: Dataset | Table | Texts, how: TrainingSettings
+) -> None:
     """End with an error after a training that has diverged, or never got anywhere."""
     from nescio.training._diagnostics import STUCK_STEPS
 
@@ -146,11 +194,13 @@ def _require_learned(out: Path, model: TrainedModel, known: Dataset | Table, how
         )
 
 
-def _print_result(path: Path, model: TrainedModel, test: Dataset | Table) -> None:
+def _print_result(path: Path, model: TrainedModel, test: Dataset | Table | Texts) -> None:
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
 
-    figures = summary(model.predict(test.inputs, independent=True), model.labels_of(test))
+    figures = summary(
+        model.predict(model.preprocess.inputs_of(test), independent=True), model.labels_of(test)
+    )
     typer.echo(
         f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
@@ -349,7 +399,7 @@ def _measures_of(
     from nescio.metrics import detection_summary, summary
 
     known = open_for(model, data, data_dir, label)
-    prediction = model.predict(known.inputs, independent=True)
+    prediction = model.predict(model.preprocess.inputs_of(known), independent=True)
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)
@@ -413,7 +463,7 @@ def threshold(
     trained = TrainedModel.load(path)
     held_out = open_for(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
-    prediction = trained.predict(held_out.inputs, independent=True)
+    prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
     labels = trained.labels_of(held_out)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)

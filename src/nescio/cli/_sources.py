@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nescio.errors import DataError, NescioWarning
 
@@ -11,56 +12,91 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from nescio.data import Dataset, Source, StoredArray, Table, Texts
+    from nescio.inference._choice import Choice
     from nescio.inference.model import TrainedModel
+
+    Data = Dataset | Table | Texts
 
 HELD_OUT = 0.2
 WATCHED = 0.1
 SAMPLES_PER_CLASS = 2  # of a table, at least and on average
+LEAST_TOLD_APART = 10  # rows from which on so many classes are no classes
 
 
-def open_pair(
-    name: str, data_dir: Path | None, size: int | None, seed: int, label: str | None = None
-) -> tuple[Dataset | Table, Dataset | Table]:
-    """Training and held-out part: the two splits of a catalog name, or a fifth of your own data held out."""
+class Opened(NamedTuple):
+    """What is trained on, what is held out, and which network was chosen for it."""
+
+    train: Data
+    held_out: Data
+    choice: Choice
+
+
+def open_to_train(
+    name: str,
+    seed: int,
+    encoder: str | None = None,
+    fine_tune: bool = False,
+    size: int | None = None,
+    **options: Any,
+) -> Opened:
+    """Training and held-out part: the two splits of a catalog name, or a fifth of your own data held out.
+
+    Pictures are read in the size that suits the encoder. options: as for `open_source`.
+    """
     from nescio.data import open_source, split
     from nescio.data._catalog import in_catalog
-    from nescio.data.sources._tables import TableFile
-
-    def opened(part: str | None) -> Source:
-        return open_source(name, split=part, data_dir=data_dir, size=size, label=label)
+    from nescio.data.sources._pictures import PictureFolder
+    from nescio.inference._choice import choose_network
 
     if in_catalog(name):
-        return _numbers_of(opened("train").labelled()), _numbers_of(opened("test").labelled())
-    source = opened(None)
-    whole = _numbers_of(source.labelled())
+        train = open_source(name, split="train", size=size, **options).labelled()
+        test = open_source(name, split="test", size=size, **options).labelled()
+        return Opened(train, test, choose_network(train, encoder, fine_tune))
+    source = open_source(name, size=size, **options)
+    if isinstance(source, PictureFolder):
+        if len(source) == 0:
+            source.labelled()  # which says what is missing
+        choice = choose_network(source, encoder, fine_tune, size)
+        pictures = source.labelled(choice.preprocess)
+        whole: Data = pictures
+        if choice.preprocess is None:
+            height, width = pictures.images.shape[2:]
+            choice = replace(choice, reason=f"{choice.reason}, brought to {height} x {width}")
+    else:
+        whole = source.labelled()
+        choice = choose_network(whole, encoder, fine_tune)
+    _require_classes(name, source, whole)
+    train, held_out = split(whole, HELD_OUT, seed)
+    return Opened(train, held_out, choice)
+
+
+def _require_classes(name: str, source: Source, whole: Data) -> None:
+    """Refuse labels that are of one class only, or no classes at all."""
+    from nescio.data.sources._tables import TableFile
+
     found = [whole.classes[index] for index in sorted(set(whole.labels.tolist()))]
     if len(found) < 2:
         only = ", ".join(found) or "none"
         raise DataError(f"{name}: labels must be of two or more classes, got {only} only")
-    if isinstance(source, TableFile) and len(whole) < SAMPLES_PER_CLASS * len(found):
+    is_measured = LEAST_TOLD_APART <= len(whole) < SAMPLES_PER_CLASS * len(found)
+    if isinstance(source, TableFile) and is_measured:
         raise DataError(
             f"{name}: the labels were taken from column {source.label_name}, which has {len(found)} "
             f"different values in {len(whole)} rows, as a measured number has and no class; name the column "
             "of the labels with --label"
         )
-    return split(whole, HELD_OUT, seed)
 
 
-def open_for(
-    model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None
-) -> Dataset | Table:
+def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
     """Labelled data to test a model on: the test split of a catalog name, or your own."""
+    from nescio._kinds import InputKind
     from nescio.data import open_source
+    from nescio.data._catalog import in_catalog
 
-    return _numbers_of(open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess))
-
-
-def _numbers_of(data: Dataset | Table | Texts) -> Dataset | Table:
-    from nescio.data import Texts
-
-    if isinstance(data, Texts):
-        raise DataError(f"{data.name} holds texts, where images or rows of numbers were expected")
-    return data
+    text = None
+    if model.preprocess.kind is InputKind.TEXTS and not in_catalog(name):
+        text = getattr(model.preprocess, "column", None)
+    return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
 
 
 def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor | StoredArray:

@@ -10,7 +10,8 @@ from nescio._kinds import InputKind
 from nescio.data import Dataset, ImagePreprocess, Preprocess, Table, Texts
 from nescio.data.preprocess import BYTES
 from nescio.data.sources._pictures import PictureFolder
-from nescio.encoders import ENCODERS, Ability, EncoderSpec
+from nescio.encoders import ENCODERS, Ability, EncoderSpec, make_encoder
+from nescio.encoders._hf_files import HF_PREFIX
 from nescio.errors import InputError
 from nescio.inference._frozen import preprocess_for
 
@@ -62,18 +63,18 @@ def choose_network(
     form = _form_of(data)
     if network is None:
         network = _usual_network(form)
-    spec_class = _spec_class(network)
-    if spec_class is None or Ability.PRETRAINED not in spec_class.abilities:
+    spec = _pretrained_spec(network, form, size)
+    if spec is None:
         if fine_tune:
             raise InputError(f"fine_tune needs an encoder with pretrained weights, got {_name_of(network)}")
         reason = f"{form.about}: {_name_of(network)}, trained from the start"
         return Choice(network, False, None, None, reason)
-    spec = network if isinstance(network, EncoderSpec) else _spec_for(spec_class, form, size)
+    if spec.inputs is not form.kind:
+        raise InputError(f"the encoder {spec.kind} takes {spec.inputs.value}, got {form.about}")
     if isinstance(data, PictureFolder):
         preprocess: Preprocess = _picture_preprocess(spec)
-    elif isinstance(data, Table):
-        raise InputError(f"{data.name} holds rows, the encoder {spec.kind} takes {spec.inputs.value}")
     else:
+        assert not isinstance(data, Table)  # no encoder with pretrained weights takes rows
         preprocess = preprocess_for(spec, data)
     return Choice(network, not fine_tune, spec, preprocess, _reason(form, spec, fine_tune))
 
@@ -112,33 +113,33 @@ def _usual_network(form: _Form) -> str:
     return PHOTO_ENCODER
 
 
-def _spec_class(network: Network) -> type[EncoderSpec] | None:
-    """The class of its spec; None for a module of the user's own."""
-    if isinstance(network, nn.Module):
-        return None
-    if isinstance(network, EncoderSpec):
-        return type(network)
-    return ENCODERS.get(network)
-
-
 def _name_of(network: Network) -> str:
     if isinstance(network, str):
         return network
     return network.kind if isinstance(network, EncoderSpec) else f"your {type(network).__name__}"
 
 
-def _spec_for(spec_class: type[EncoderSpec], form: _Form, size: int | None) -> EncoderSpec:
-    """The spec for inputs of the size that suits the data; how many classes there are is set later."""
-    shape = spec_class.default_shape
-    assert shape is not None, f"{spec_class.__name__} has pretrained weights, but no default_shape"
-    if spec_class.inputs is not form.kind:
-        raise InputError(f"the encoder {spec_class.kind} takes {spec_class.inputs.value}, got {form.about}")
-    if form.kind is InputKind.IMAGES:
-        side = size
-        if side is None:
-            side = SMALL_SIDE if form.side <= SMALL_SIDE else shape[1]
-        shape = (shape[0], side, side)
-    return spec_class.for_inputs(shape, 2)
+def _pretrained_spec(network: Network, form: _Form, size: int | None) -> EncoderSpec | None:
+    """The spec of an encoder with pretrained weights, for inputs of the size that suits the data.
+
+    How many classes there are is set later. None for networks that are trained from the start.
+    """
+    if isinstance(network, EncoderSpec):
+        return network if Ability.PRETRAINED in network.abilities else None
+    if isinstance(network, nn.Module):
+        return None
+    is_ours = not network.startswith(HF_PREFIX)
+    if is_ours and Ability.PRETRAINED not in ENCODERS.get(network).abilities:
+        return None
+    usual = make_encoder(network, None, 2)
+    if usual.inputs is not InputKind.IMAGES:
+        return usual
+    side = size
+    if side is None and is_ours and form.side <= SMALL_SIDE:
+        side = SMALL_SIDE
+    if side is None:
+        return usual
+    return make_encoder(network, (usual.input_shape[0], side, side), 2)
 
 
 def _picture_preprocess(spec: EncoderSpec) -> ImagePreprocess:

@@ -111,13 +111,14 @@ def _read_part(source: Source, preprocess: Preprocess | None, indices: Sequence[
 
 
 def _first_readable(source: Source, preprocess: Preprocess | None) -> Tensor:
-    last_error = f"{source.name} holds nothing to read"
+    first_error = None
     for position in range(len(source)):
         part = _read_part(source, preprocess, [position])
         if part.tensors[0] is not None:
             return part.tensors[0]
-        last_error = f"{part.names[0]}: {part.reasons[0]}"
-    raise DataError(last_error)
+        if first_error is None:
+            first_error = f"{part.names[0]}: {part.reasons[0]}"
+    raise DataError(first_error or f"{source.name} holds nothing to read")
 
 
 def _as_tensor(value: Value, preprocess: Preprocess | None) -> Tensor:
