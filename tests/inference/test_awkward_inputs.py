@@ -11,13 +11,17 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
+from tests.data.preprocess.words import WORDS
+from tests.inference.small_texts import BagOfWordsSpec
 
 from nescio.cli import app
-from nescio.data import ImagePreprocess, RowPreprocess, TableSchema
+from nescio.data import ImagePreprocess, RowPreprocess, TableSchema, TextPreprocess
+from nescio.data._columns import CategoryColumn, DateColumn, NumberColumn
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import FIELDS, predict_records
@@ -25,8 +29,12 @@ from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
-# A table that is not in UTF-8 is read with a warning, and read all the same.
-pytestmark = pytest.mark.filterwarnings("ignore:latin-1.csv is not in UTF-8")
+# What is read with a warning is read all the same.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:latin-1.(csv|txt) is not in UTF-8"),
+    pytest.mark.filterwarnings("ignore:columns that the model was not trained with are ignored"),
+    pytest.mark.filterwarnings("ignore:a text is longer than"),
+]
 
 NOISE = np.random.default_rng(0)
 GREY = NOISE.integers(256, size=(20, 12), dtype=np.uint8)
@@ -215,13 +223,77 @@ def saved(path, spec, method):
                 weights.mul_(8)  # so that some inputs are answered and some are not
     size = spec.input_shape[0]
     is_image = len(spec.input_shape) == 3
-    if is_image:
+    if isinstance(spec, BagOfWordsSpec):
+        preprocess = TextPreprocess(WORDS, spec.max_length, column="question")
+    elif size == FLOWERS.num_features:
+        preprocess = RowPreprocess(spec.input_shape, (0.0,) * size, (1.0,) * size, FLOWERS)
+    elif is_image:
         preprocess = ImagePreprocess(spec.input_shape, (0.0,) * size, (255.0,) * size, (0.0, 255.0))
     else:
         schema = TableSchema.of_numbers(("a", "b", "c"))
         preprocess = RowPreprocess(spec.input_shape, (0.0,) * size, (1.0,) * size, schema)
     TrainedModel(module, method, ("cat", "dog", "owl"), preprocess, spec).save(path)
     return path
+
+
+FLOWERS = TableSchema(
+    (
+        NumberColumn("height", filled=5.0),
+        CategoryColumn("colour", ("blue", "red"), has_gaps=True),
+        DateColumn("picked", origin=19_723.0),
+        NumberColumn("petals"),
+    ),
+    num_columns=4,
+    ignored=("id",),
+    label="kind",
+)
+NAMES = ["height", "colour", "picked", "petals"]
+
+
+def flowers():
+    """Tables with categories, dates and gaps, in every format."""
+    rows = [
+        {"height": 4.5, "colour": "red", "picked": "2024-05-01", "petals": 5},
+        {"height": None, "colour": None, "picked": "2024-05-02 12:30", "petals": 6},
+        {"height": 7, "colour": "green", "picked": "2024-05-03", "petals": 12345678901234567890},
+        {"height": 7, "colour": True, "picked": "2024-05-03", "petals": None},
+    ]
+    table = pa.table({name: pa.array([str(row[name] or "") for row in rows]) for name in NAMES})
+    as_parquet = io.BytesIO()
+    pq.write_table(table, as_parquet)
+    line = "red,3,2024-05-01,7"
+    return {
+        "all.jsonl": "\n".join(json.dumps(row) for row in rows),
+        "all.parquet": as_parquet.getvalue(),
+        "other-order.csv": f"colour,petals,picked,height\n{line}\n?,3,2024-05-01,NA\n",
+        "unseen-category.csv": "colour,petals,picked,height\nviolet,3,2024-05-01,7\n",
+        "new-column.csv": f"colour,petals,picked,height,smell\n{line},sweet\n",
+        "known-columns.csv": f"colour,petals,picked,height,id,kind\n{line},x1,rose\n",
+        "missing-column.csv": "colour,petals,picked\nred,3,2024-05-01\n",
+        "gap-that-is-new.csv": "colour,petals,picked,height\nred,,2024-05-01,7\nred,3,,7\n",
+        "no-date.csv": "colour,petals,picked,height\nred,3,yesterday,7\n",
+        "no-header.csv": "7,red,2024-05-01,3\n,red,2024-05-01,3\n",
+        "too-narrow.csv": "7,red,3\n",
+        "quoted.csv": 'colour,petals,picked,height\n"red\nish",3,2024-05-01,7\n',
+        "broken.jsonl": '{"height": 1}\nno JSON\n[1]\n{"height": [1]}\n',
+        "empty.jsonl": "\n",
+        "broken.parquet": b"PAR1",
+        "utf-16.csv": f"colour,petals,picked,height\n{line}\n".encode("utf-16"),
+    }
+
+
+TEXTS = {
+    "lines.txt": "hello you\n\n  bye \nsomething else entirely and far too long\n",
+    "blank.txt": " \n\n",
+    "latin-1.txt": "gr\u00fc\u00df dich\n".encode("latin-1"),
+    "binary.txt": b"\0\1\2",
+    "mark.txt": "\ufeffhello\n",
+    "questions.csv": "number,question,intent\n1,hello you,greet\n2,,leave\n3,bye,leave\n",
+    "one-column.csv": "words\nhello\nbye\n",
+    "other-columns.csv": "a,b\nx,y\n",
+    "questions.jsonl": '{"question": "hello"}\n{"question": null}\n{"question": 7}\n{"other": "x"}\n',
+    "long.txt": "bye " * 100_000,
+}
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +312,10 @@ def home(tmp_path_factory):
     saved(folder / "grey.safetensors", LeNetSpec(1, 16, 16, 3, filters=(4, 4), hidden=8), EDL())
     saved(folder / "colour.safetensors", LeNetSpec(3, 16, 16, 3, filters=(4, 4), hidden=8), Softmax())
     saved(folder / "rows.safetensors", MLPSpec(3, 3, hidden=(8,)), EDL())
+    written(folder / "flowers", flowers())
+    written(folder / "texts", TEXTS)
+    saved(folder / "flowers.safetensors", MLPSpec(FLOWERS.num_features, 3, hidden=(8,)), EDL())
+    saved(folder / "texts.safetensors", BagOfWordsSpec(), EDL())
     return folder
 
 
@@ -255,6 +331,8 @@ CASES = {
     "grey": ("pictures", "images", "tables"),
     "colour": ("pictures",),
     "rows": ("tables", "rows"),
+    "flowers": ("flowers", "tables", "texts"),
+    "texts": ("texts", "flowers"),
 }
 
 
@@ -463,3 +541,102 @@ def test_a_folder_leaves_out_what_is_hidden_or_not_named_as_a_picture(home, tmp_
         if way == "HTTP":
             continue  # which takes files, not folders
         assert predict("grey.safetensors", ["folder"], tmp_path, monkeypatch, capsys) == expected, way
+
+
+ANSWERED_FLOWERS = {
+    "all.jsonl": [True, True, True, False],
+    "all.parquet": [True, True, True, False],
+    "other-order.csv": [True, True],
+    "unseen-category.csv": [True],
+    "new-column.csv": [True],
+    "known-columns.csv": [True],
+    "missing-column.csv": [False],
+    "gap-that-is-new.csv": [False, False],
+    "no-date.csv": [False],
+    "no-header.csv": [True, True],
+    "too-narrow.csv": [False],
+    "quoted.csv": [True],
+    "broken.jsonl": [False] * 4,
+    "empty.jsonl": [False],
+    "broken.parquet": [False],
+    "utf-16.csv": [True],
+}
+ANSWERED_TEXTS = {
+    "lines.txt": [True] * 3,
+    "blank.txt": [False],
+    "latin-1.txt": [True],
+    "binary.txt": [False],
+    "mark.txt": [True],
+    "questions.csv": [True, False, True],
+    "one-column.csv": [True, True],
+    "other-columns.csv": [False],
+    "questions.jsonl": [True, False, True, False],
+    "long.txt": [True],
+}
+
+
+@pytest.mark.parametrize("model", ["flowers", "texts"])
+def test_which_flowers_and_texts_are_answered(home, model):
+    errors = errors_by_file(home, model, model)
+    expected = ANSWERED_FLOWERS if model == "flowers" else ANSWERED_TEXTS
+    assert {name: [error is None for error in found] for name, found in errors.items()} == expected
+
+
+def test_what_is_wrong_with_a_row_is_said(home):
+    errors = errors_by_file(home, "flowers", "flowers")
+    assert errors["missing-column.csv"] == ["missing-column.csv, line 2: the model needs the columns height"]
+    assert errors["gap-that-is-new.csv"][0].startswith("gap-that-is-new.csv, line 2, column petals: a finite")
+    assert errors["no-date.csv"][0].endswith("picked: a date expected, year-month-day, got 'yesterday'")
+    assert errors["too-narrow.csv"] == ["too-narrow.csv, line 1: 4 columns expected, got 3 columns"]
+
+
+def test_the_same_table_in_every_format_gets_the_same_answer(home):
+    model = TrainedModel.load(home / "flowers.safetensors")
+    lines = predict_records(model, home / "flowers" / "all.jsonl")
+    table = predict_records(model, home / "flowers" / "all.parquet")
+    assert [record["probabilities"] for record in lines] == [record["probabilities"] for record in table]
+
+
+def test_texts_by_themselves(home, tmp_path, monkeypatch, capsys):
+    """Strings where there is no file, by every way that takes them."""
+    monkeypatch.chdir(home)
+    texts = ["hello you", "", "bye", "what now?"]
+    expected = by_python("texts.safetensors", texts)
+    assert [record["name"] for record in expected] == ["hello you", "an empty text", "bye", "what now?"]
+    assert [record["error"] for record in expected] == [None, "is an empty text", None, None]
+    for way, predict in WAYS.items():
+        if way != "HTTP":
+            assert predict("texts.safetensors", texts, tmp_path, monkeypatch, capsys) == expected, way
+    numbered = [record | {"name": str(number)} for number, record in enumerate(expected, start=1)]
+    assert sent_as_json("texts.safetensors", texts) == numbered
+
+
+def test_rows_as_objects(home, monkeypatch):
+    """The rows of a file of JSON lines, each as an object in the body: the same answers and reasons."""
+    monkeypatch.chdir(home)
+    rows = [json.loads(line) for line in (home / "flowers" / "all.jsonl").read_text().splitlines()]
+    del rows[0]["height"]
+    rows.append({"height": [1]})
+    (home / "objects.jsonl").write_text("\n".join(json.dumps(row) for row in rows[1:]))
+    expected = by_python("flowers.safetensors", ["objects.jsonl"])
+    found = sent_as_json("flowers.safetensors", rows)
+    assert found[0]["error"] == "input 1: the model needs the columns height"
+    for number, (one, other) in enumerate(zip(found[1:], expected, strict=True), start=1):
+        place = f"objects.jsonl, line {number}"
+        if other["error"] is not None:
+            other["error"] = other["error"].replace(place, f"input {number + 1}")
+        assert one == other | {"name": str(number + 1)}
+
+
+def sent_as_json(model, inputs):
+    app = create_app({"asked": TrainedModel.load(model)})
+
+    async def exchange():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/opinions", json={"inputs": inputs})
+
+    response = asyncio.run(exchange())
+    assert response.status_code == 200, response.text
+    (result,) = response.json()["results"]
+    return result["opinions"]

@@ -180,7 +180,7 @@ def test_whatever_inputs_are(rows, tmp_path):
         "sent.npy:1",
     ]
     with pytest.raises(InputError, match="inputs must be a source, tensors or paths, got int"):
-        _as_source(3)
+        _as_source(3, takes_texts=False)
 
 
 def test_pictures_of_a_model_for_rows_and_rows_for_pictures(rows, pictures, tmp_path):

@@ -5,14 +5,18 @@ import json
 import tracemalloc
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from tests.serve.helpers import ROWS, encoded, pair, reason, untrained
 
+from nescio._kinds import InputKind
+from nescio.data import Place, Row, Text
 from nescio.methods import EDL
 from nescio.serve import _parsing
 from nescio.serve._errors import RequestError
-from nescio.serve._parsing import parse_json
+from nescio.serve._parsing import SentFiles, parse_json
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
@@ -44,7 +48,8 @@ FIELD = b'--x\r\nContent-Disposition: form-data; name="models"\r\n\r\nedl\r\n--x
         (b'{"inputs": [[["1"]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[null]]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[{}]]]}', 422, "arrays of numbers"),
-        (b'{"inputs": [{}]}', 422, "arrays of numbers"),
+        (b'{"inputs": [{}]}', 422, "takes images, not objects by the names of columns"),
+        (b'{"inputs": ["hello"]}', 422, "takes images, not texts"),
         (b'{"inputs": [[{"0": 1}]]}', 422, "arrays of numbers"),
         (b'{"inputs": [[[1], 100000000000]]}', 422, "all of one shape"),
         (b'{"inputs": [[[1]], 100000000000]}', 422, "all of one shape"),
@@ -86,7 +91,6 @@ def test_too_many_inputs(ask):
 @pytest.mark.parametrize(
     "inputs",
     [
-        ["a" * 20_000, *[""] * 3000],
         [[["a" * 20_000, *[None] * 3000]]],
         [[[0] * 2000], ["a" * 20_000] * 2000],
     ],
@@ -183,3 +187,36 @@ def test_a_table_of_too_many_cells(ask, monkeypatch):
     response = sent(ask, "x.csv", b"1,2,3,4\n" * 100)
     assert response.status_code == 413
     assert reason(response) == "x.csv has too many cells; at most 100"
+
+
+def test_texts_and_rows():
+    body = json.dumps({"inputs": [{"a": 1, "b": None, "c": "x"}, {"a": [1]}], "models": ["m"]})
+    parsed = parse_json(body.encode(), Limits())
+    assert (parsed.names, parsed.model_names, parsed.kind) == (("1", "2"), ("m",), InputKind.ROWS)
+    row, nested = parsed.inputs
+    assert row.value == Row(("1", "", "x"), ("a", "b", "c"), "input 1")
+    assert nested.error == "input 2: column a: a number, a text, true or false expected, got list"
+    parsed = parse_json(b'{"inputs": ["hello", ""]}', Limits())
+    assert parsed.kind == InputKind.TEXTS
+    assert [one.value for one in parsed.inputs] == [Text("hello", "input 1"), Text("", "input 2")]
+
+
+@pytest.mark.parametrize("inputs", ['["a", {}]', '[{}, "a"]', '["a", 1]', "[{}, [1]]", '[[1], "a"]'])
+def test_inputs_of_several_kinds(inputs):
+    with pytest.raises(RequestError, match=r"inputs must (all )?be"):
+        parse_json(b'{"inputs": %b}' % inputs.encode(), Limits())
+
+
+def test_rows_of_too_many_cells():
+    inputs = [{str(column): 0 for column in range(1000)}] * 2001
+    with pytest.raises(RequestError, match="too many cells; at most 2,000,000"):
+        parse_json(json.dumps({"inputs": inputs}).encode(), Limits())
+
+
+def test_a_parquet_file_that_takes_far_more_than_it_is():
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": pa.array([0] * 2_000_001, pa.int8())}), file)
+    assert len(file.getvalue()) < 100_000
+    sent = SentFiles((Place("a.parquet", file.getvalue()),), None)
+    with pytest.raises(RequestError, match=r"a.parquet has too many cells"):
+        sent.open(Limits())

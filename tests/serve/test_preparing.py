@@ -7,7 +7,12 @@ import zlib
 import pytest
 from tests.serve.helpers import COLOUR, encoded, pair, pictures, reason, untrained
 
+from nescio._kinds import InputKind
+from nescio.data import Input, Row, RowPreprocess, TableSchema
 from nescio.methods import EDL
+from nescio.serve._errors import RequestError
+from nescio.serve._parsing import FileInputs
+from nescio.serve._preparing import refuse_other_kinds
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
@@ -86,3 +91,19 @@ def test_picture_formats(ask):
         "POST", "/v1/opinions", app=app, files=[("files", ("a.png", file.getvalue(), "image/png"))]
     )
     assert response.status_code == 200
+
+
+def test_texts_and_rows_for_models_that_take_others():
+    rows = FileInputs((Input("1", Row(("1", "2"), ("a", "b"), "input 1")),), None, InputKind.ROWS)
+    texts = FileInputs((), None, InputKind.TEXTS)
+    numbers = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2)
+    with pytest.raises(RequestError, match="the model m takes rows, not texts"):
+        refuse_other_kinds(texts, "m", numbers)
+    with pytest.raises(RequestError, match="the model m knows its columns by their numbers: 1, 2"):
+        refuse_other_kinds(rows, "m", numbers)
+    numbered = Row(("5", "6"), ("2", "1"), "input 1")
+    refuse_other_kinds(FileInputs((Input("1", numbered),), None, InputKind.ROWS), "m", numbers)
+    assert numbers.prepare(numbered).tolist() == [6, 5]
+    named = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2, TableSchema.of_numbers(("a", "b")))
+    refuse_other_kinds(rows, "m", named)
+    refuse_other_kinds(FileInputs((), None), "m", named)  # files say themselves what they are

@@ -287,10 +287,10 @@ def _records_of(models: dict[str, Path], files: list[str]) -> list[dict[str, Any
     """Of all files; with several models, all of the first and then of the next, each with its name."""
     from nescio.data import open_sources
     from nescio.inference.model import TrainedModel
-    from nescio.inference.records import iterate_records
+    from nescio.inference.records import iterate_records, takes_texts
 
     loaded = {name: TrainedModel.load(path) for name, path in models.items()}
-    source = open_sources(files)
+    source = open_sources(files, takes_texts=all(takes_texts(model) for model in loaded.values()))
     records: list[dict[str, Any]] = []
     for name, trained in loaded.items():
         for record in iterate_records(trained, source):

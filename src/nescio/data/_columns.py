@@ -104,6 +104,11 @@ class Column(ABC):
     def measured(self) -> tuple[bool, ...]:
         """Which of them are measured, and so are scaled; the others are 0 or 1, or between -1 and 1."""
 
+    @property
+    @abstractmethod
+    def takes_gaps(self) -> bool:
+        """Whether a cell may be empty."""
+
     @abstractmethod
     def encode(self, cell: str) -> Sequence[float]:
         """A cell as numbers. Raises DataError, which says what was expected, where it can't be one."""
@@ -162,6 +167,11 @@ class NumberColumn(Column):
         """The number is."""
         return (True,) if self.filled is None else (True, False)
 
+    @property
+    def takes_gaps(self) -> bool:
+        """Where training saw one."""
+        return self.filled is not None
+
     def encode(self, cell: str) -> tuple[float, ...]:
         """Raises DataError where it is no number, or a gap that training never saw."""
         if self.filled is not None and is_gap(cell):
@@ -218,6 +228,11 @@ class CategoryColumn(Column):
     def measured(self) -> tuple[bool, ...]:
         """None is."""
         return (False,) * len(self.features)
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Always: a gap that training never saw is another text."""
+        return True
 
     def encode(self, cell: str) -> tuple[float, ...]:
         """Every text is one: none is refused."""
@@ -284,6 +299,11 @@ class DateColumn(Column):
     def measured(self) -> tuple[bool, ...]:
         """The days are."""
         return (True,) + (False,) * (len(self.features) - 1)
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Where training saw one."""
+        return self.filled is not None
 
     def encode(self, cell: str) -> list[float]:
         """Raises DataError where it is no date of the style, or a gap that training never saw."""

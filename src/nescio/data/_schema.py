@@ -179,8 +179,11 @@ class TableSchema:
         return cls(**fields)
 
     def _places_in(self, header: tuple[str, ...] | None, count: int, place: str) -> tuple[int, ...]:
-        """The positions of the cells that are read: by name where both sides have names."""
-        if header is not None and self.has_names:
+        """The positions of the cells that are read: by name where both sides have names.
+
+        Columns without names may be called by their numbers.
+        """
+        if header is not None and (self.has_names or set(self.names) <= set(header)):
             if header not in self._places_by_name:
                 self._places_by_name[header] = self._found_in(header, place)
             return self._places_by_name[header]

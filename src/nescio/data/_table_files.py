@@ -12,7 +12,8 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -350,22 +351,45 @@ def cells_of_object(content: Any) -> dict[str, str]:
 
 
 def _read_parquet(content: bytes, name: str) -> TableContent:
-    try:
+    with _explaining_parquet(name):
         import pyarrow as pa
         from pyarrow import parquet
-    except ImportError as error:
-        raise MissingExtraError("tables", "pyarrow") from error
-    try:
+
         table = parquet.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"{name} is not a Parquet file that can be read: {reason}") from error
     # The index of a frame is kept as a column of its own; it says where a row was, not what it is.
     indices = [column for column in table.column_names if re.fullmatch(r"__index_level_\d+__", column)]
     table = table.drop_columns(indices)
     if table.num_columns == 0:
         raise DataError(f"{name} has no columns")
     return ArrowTable(name, table, tuple(column.strip() for column in table.column_names))
+
+
+def parquet_size(content: bytes, name: str) -> tuple[int, int, int]:
+    """Rows, columns and bytes of a Parquet file once it is unpacked, as it says itself.
+
+    Raises:
+        DataError: If it can't be read.
+        MissingExtraError: If pyarrow is not installed.
+    """
+    with _explaining_parquet(name):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        notes = parquet.ParquetFile(pa.BufferReader(content)).metadata
+    num_bytes = sum(notes.row_group(group).total_byte_size for group in range(notes.num_row_groups))
+    return notes.num_rows, notes.num_columns, num_bytes
+
+
+@contextmanager
+def _explaining_parquet(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError("tables", "pyarrow") from error
+    except (OSError, ValueError, NotImplementedError, KeyError, MemoryError) as error:
+        # The errors of pyarrow are among these.
+        reason = " ".join(str(error).split())
+        raise DataError(f"{name} is not a Parquet file that can be read: {reason}") from error
 
 
 _READERS: dict[str, Callable[[bytes, str], TableContent]] = {

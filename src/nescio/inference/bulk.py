@@ -26,7 +26,7 @@ from nescio.data.sources import Place, Source, open_sources
 from nescio.errors import DataError, InputError, MissingExtraError
 from nescio.inference._model_file import model_path
 from nescio.inference.model import TrainedModel
-from nescio.inference.records import CHUNK, Record, records_of, to_csv, to_json_lines
+from nescio.inference.records import CHUNK, Record, records_of, takes_texts, to_csv, to_json_lines
 
 SETTINGS = "settings.json"
 
@@ -146,9 +146,10 @@ class _Plan:
         """The file of a chunk."""
         return self.parts / f"{chunk:08d}{self.out.suffix.lower()}"
 
-    def source(self) -> Source:
+    def source(self, model: TrainedModel) -> Source:
         """What is to be predicted."""
-        return open_sources([Place(place, folder=self.current_folder) for place in self.places])
+        places = [Place(place, folder=self.current_folder) for place in self.places]
+        return open_sources(places, takes_texts=takes_texts(model))
 
     def form(self) -> _Form:
         """How the file is written, by its ending."""
@@ -164,8 +165,8 @@ def _size(chunk: int, total: int) -> int:
 
 def _claim(plan: _Plan) -> int:
     """Make the folder for the parts, or know it again; the number of inputs."""
-    TrainedModel.load(plan.model)  # said now, not after a while
-    source = plan.source()
+    model = TrainedModel.load(plan.model)  # what is wrong with it is said now, not after a while
+    source = plan.source(model)
     settings = {
         "model": Place(str(plan.model)).digest(),
         "places": list(plan.places),
@@ -205,7 +206,7 @@ class _Worker:
     def __init__(self, plan: _Plan) -> None:
         self._plan = plan
         self._model = TrainedModel.load(plan.model)
-        self._source = plan.source()
+        self._source = plan.source(self._model)
         self._form = plan.form()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:

@@ -27,8 +27,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nescio.data import Dataset, Table
-from nescio.data.sources import Input, MemorySource, Place, Source, open_sources
+from nescio._kinds import InputKind
+from nescio.data import Dataset, Table, Texts
+from nescio.data.sources import Input, MemorySource, Place, Source, TextSource, open_sources
 from nescio.errors import DataError, InputError, NescioError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.opinion import Opinion
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 Record = dict[str, Any]
-Inputs = Source | Dataset | Table | Tensor | str | Path | Sequence[str | Path | Place]
+Inputs = Source | Dataset | Table | Texts | Tensor | str | Path | Sequence[str | Path | Place]
 
 FIELDS = (
     "name",
@@ -62,7 +63,8 @@ def predict_records(model: TrainedModel, inputs: Inputs) -> list[Record]:
 
     Args:
         model: The model.
-        inputs: A source; tensors (N, ...); or paths: pictures, folders of them, .npz, .npy and .csv files.
+        inputs: A source; tensors (N, ...); or paths: pictures, folders of them, .npz and .npy files, tables,
+            files and folders of texts. To a model of texts, a string at which there is no file is a text.
             One that can't be read gets a record with an error, and the others are answered.
 
     Returns:
@@ -81,21 +83,28 @@ def predict_records(model: TrainedModel, inputs: Inputs) -> list[Record]:
         >>> records[1]["error"]
         'has a value that is not finite'
     """
-    return list(iterate_records(model, _as_source(inputs)))
+    return list(iterate_records(model, _as_source(inputs, takes_texts(model))))
 
 
-def _as_source(inputs: Inputs) -> Source:
+def takes_texts(model: TrainedModel) -> bool:
+    """Whether the inputs of a model are texts."""
+    return model.preprocess.kind == InputKind.TEXTS
+
+
+def _as_source(inputs: Inputs, takes_texts: bool) -> Source:
     """Whatever `predict_records` takes, as a source."""
     if isinstance(inputs, Source):
         return inputs
     if isinstance(inputs, Dataset | Table):
         return MemorySource.of(inputs)
+    if isinstance(inputs, Texts):
+        return TextSource.of(inputs)
     if isinstance(inputs, Tensor):
         return MemorySource(inputs)
     if isinstance(inputs, str | Path):
-        return open_sources([inputs])
+        return open_sources([inputs], takes_texts=takes_texts)
     if isinstance(inputs, Sequence):
-        return open_sources(inputs)
+        return open_sources(inputs, takes_texts=takes_texts)
     raise InputError(f"inputs must be a source, tensors or paths, got {type(inputs).__name__}")
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nescio.serve._errors import too_busy, too_late
 
-Values = NDArray[np.uint8] | NDArray[np.float32]
+Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int64]
 Predict = Callable[[str, Tensor], list[Any]]
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
 

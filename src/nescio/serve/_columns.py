@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from nescio.data import Preprocess, RowPreprocess, TableSchema
+from nescio.data import Preprocess, RowPreprocess
 from nescio.data._columns import CategoryColumn, Column, DateColumn, NumberColumn
 
 SPREADS = 2  # around the mean: where nearly all of the training data were
@@ -21,7 +21,7 @@ def describe_columns(preprocess: Preprocess) -> list[dict[str, Any]] | None:
     """
     if not isinstance(preprocess, RowPreprocess):
         return None
-    schema = preprocess.schema or TableSchema.of_numbers(count=preprocess.input_shape[0])
+    schema = preprocess.row_schema
     described = []
     place = 0  # of the column's first feature
     for column in schema.columns:

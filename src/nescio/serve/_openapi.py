@@ -7,7 +7,7 @@ from typing import Any
 
 from nescio import __version__
 from nescio._kinds import InputKind
-from nescio.data import ImagePreprocess, Preprocess
+from nescio.data import ImagePreprocess, Preprocess, RowPreprocess, TableSchema
 from nescio.data._columns import LARGEST_NUMBER
 from nescio.serve._models import ServedModel
 from nescio.serve.limits import Limits
@@ -88,13 +88,15 @@ def _reference(name: str) -> Schema:
 
 def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
     names = {"type": "string", "enum": [model.name for model in models]}
-    arrays: list[Schema] = []
-    for model in models:
-        for schema in _array_schemas(model.model.preprocess):
-            if schema not in arrays:
-                arrays.append(schema)
     count = {"minItems": 1, "maxItems": limits.max_inputs}
-    inputs = {"type": "array", **count, "items": {"anyOf": arrays}}
+    lists: list[Schema] = []
+    for model in models:
+        for schema in _input_schemas(model.model.preprocess):
+            # All of one sort: texts, rows by name or arrays of one shape.
+            list_of_them = {"type": "array", **count, "items": schema}
+            if list_of_them not in lists:
+                lists.append(list_of_them)
+    inputs = lists[0] if len(lists) == 1 else {"anyOf": lists}
     chosen = {"type": "array", "items": names, "description": "Default: all."}
     content = {"application/json": {"schema": _body_schema("inputs", inputs, chosen | {"minItems": 1})}}
     if any(len(model.input_shape) == 3 for model in models):
@@ -113,8 +115,34 @@ def _body_schema(field: str, inputs: Schema, models: Schema) -> Schema:
     }
 
 
+def _input_schemas(preprocess: Preprocess) -> list[Schema]:
+    """A model's input as JSON: a text; a row by the names of its columns; or an array."""
+    if preprocess.kind == InputKind.TEXTS:
+        return [{"type": "string", "pattern": r"\S"}]
+    if isinstance(preprocess, RowPreprocess):
+        return [_row_schema(preprocess.row_schema), *_array_schemas(preprocess)]
+    return _array_schemas(preprocess)
+
+
+def _row_schema(schema: TableSchema) -> Schema:
+    """Further columns are allowed, and ignored."""
+    anything: Schema = {"type": ["string", "number", "boolean", "null"]}
+    properties: dict[str, Schema] = {}
+    for column in schema.columns:
+        properties[column.name] = anything
+        if column.kind == "number":
+            number = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
+            properties[column.name] = _or_null(number) if column.takes_gaps else number
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": anything,
+    }
+
+
 def _array_schemas(preprocess: Preprocess) -> list[Schema]:
-    """A model's input as JSON: with its channels, and without where there is one."""
+    """With its channels, and without where there is one."""
     shape = preprocess.input_shape
     least, most = (-LARGEST_NUMBER, LARGEST_NUMBER)
     if isinstance(preprocess, ImagePreprocess) and preprocess.pixel_range is not None:

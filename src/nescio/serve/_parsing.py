@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -15,9 +15,13 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from nescio.data import Input, Place, open_sources
+from nescio._kinds import InputKind
+from nescio.data import Input, Place, Row, Text, open_sources
 from nescio.data._columns import LARGEST_NUMBER
+from nescio.data._table_files import SUFFIXES as TABLES
+from nescio.data._table_files import cells_of_object, parquet_size
 from nescio.data.sources._opening import is_single_picture
+from nescio.errors import DataError, MissingExtraError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
 from nescio.serve.limits import Limits
@@ -26,6 +30,7 @@ Shape = tuple[int, ...]
 MAX_LISTS = 2_000_000  # an empty one takes two bytes of a body and thirty times that once it is parsed
 _NOT_NUMBERS = "inputs must be arrays of numbers, all of one shape"
 _TOO_LARGE = "inputs must be numbers that float32 can hold"
+_MIXED = "inputs must all be texts, all be objects by the names of columns, or all be arrays"
 _BODY = 'the body must be {"inputs": [...]}, with "models": [...] if not all are asked'
 
 
@@ -64,10 +69,14 @@ class SentFiles:
 
 @dataclass(frozen=True, eq=False)
 class FileInputs:
-    """Inputs that were read from files. model_names: of the models that are asked, None for all."""
+    """Inputs from files, or texts and rows that came as JSON.
+
+    model_names: of the models that are asked, None for all. kind: what came as JSON, None for files.
+    """
 
     inputs: tuple[Input, ...]
     model_names: tuple[str, ...] | None
+    kind: InputKind | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,16 +95,36 @@ def _require_room(place: Place, limits: Limits) -> None:
         most = 8 * limits.max_values  # bytes of so many numbers
         if unpacked > most:
             raise RequestError(413, f"{place.short_name} is too large unpacked; at most {most:,} bytes")
-    elif place.suffix in (".csv", ".tsv"):
+    elif place.suffix == ".parquet":
+        _require_parquet_room(place, limits)
+    elif place.suffix in TABLES:
         num_cells = sum(content.count(separator) for separator in (b"\n", b"\r", b",", b";", b"\t"))
         if num_cells > MAX_LISTS:
             raise RequestError(413, f"{place.short_name} has too many cells; at most {MAX_LISTS:,}")
 
 
-def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
-    """{"inputs": [...], "models": [...]}, models optional."""
+def _require_parquet_room(place: Place, limits: Limits) -> None:
+    """By what the file says of itself: columns of one value take next to nothing in it."""
+    try:
+        num_rows, num_columns, num_bytes = parquet_size(place.read_bytes(), place.short_name)
+    except (DataError, MissingExtraError):
+        return  # it gets an error of its own
+    most = 8 * limits.max_values
+    if num_rows * num_columns > MAX_LISTS or num_bytes > most:
+        raise RequestError(
+            413, f"{place.short_name} has too many cells; at most {MAX_LISTS:,}, and {most:,} bytes unpacked"
+        )
+
+
+def parse_json(body: bytes, limits: Limits) -> ArrayInputs | FileInputs:
+    """{"inputs": [...], "models": [...]}, models optional.
+
+    An input is an array of numbers, a text, or a row of a table as an object by the names of its columns.
+    """
     if len(body) > MAX_LISTS and body.count(b"[") + body.count(b"{") > MAX_LISTS:
         raise RequestError(413, f"the body has too many lists; at most {MAX_LISTS:,}")
+    if len(body) > MAX_LISTS and body.count(b":") > MAX_LISTS:
+        raise RequestError(413, f"the body has too many cells; at most {MAX_LISTS:,}")
     try:
         content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -109,6 +138,10 @@ def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
     if "models" in content:
         model_names = _require_names(content["models"])
     _require_count(len(inputs), limits)
+    if isinstance(inputs[0], str):
+        return FileInputs(tuple(_texts(inputs)), model_names, InputKind.TEXTS)
+    if isinstance(inputs[0], dict):
+        return FileInputs(tuple(_rows(inputs)), model_names, InputKind.ROWS)
     shape, numbers = _flatten(inputs)
     # Of the letters of true and false, these two are in no word that a body needs. Names of models may have
     # them: then the slow way is taken, which sees booleans.
@@ -123,6 +156,28 @@ def parse_json(body: bytes, limits: Limits) -> ArrayInputs:
             422, "inputs must be a list of arrays, got numbers; one input goes into a list too"
         )
     return ArrayInputs(values.reshape(shape), model_names)
+
+
+def _texts(inputs: list[Any]) -> Iterator[Input]:
+    """Named by their numbers."""
+    for number, content in enumerate(inputs, start=1):
+        if not isinstance(content, str):
+            raise RequestError(422, _MIXED)
+        yield Input(str(number), Text(content, f"input {number}"))
+
+
+def _rows(inputs: list[Any]) -> Iterator[Input]:
+    """Named by their numbers; one with a cell that is none is an error of its own."""
+    for number, content in enumerate(inputs, start=1):
+        if not isinstance(content, dict):
+            raise RequestError(422, _MIXED)
+        place = f"input {number}"
+        try:
+            cells = cells_of_object(content)
+        except DataError as error:
+            yield Input(str(number), None, f"{place}: {error}")
+        else:
+            yield Input(str(number), Row(tuple(cells.values()), tuple(cells), place))
 
 
 def _require_names(names: object) -> tuple[str, ...]:

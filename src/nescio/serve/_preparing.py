@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from nescio._kinds import InputKind
-from nescio.data import ImagePreprocess, Input, Picture, Preprocess
+from nescio.data import ImagePreprocess, Input, Picture, Preprocess, Row, RowPreprocess
 from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
@@ -22,6 +22,22 @@ class Prepared:
 
     values: Values | None
     errors: dict[int, DataError]
+
+
+def refuse_other_kinds(inputs: ArrayInputs | FileInputs, name: str, preprocess: Preprocess) -> None:
+    """Refuse texts and rows by name where the model takes something else, however many they are."""
+    if not isinstance(inputs, FileInputs) or inputs.kind is None:
+        return
+    if inputs.kind != preprocess.kind:
+        sent = "texts" if inputs.kind == InputKind.TEXTS else "objects by the names of columns"
+        raise RequestError(422, f"the model {name} takes {preprocess.kind.value}, not {sent}")
+    if isinstance(preprocess, RowPreprocess) and not preprocess.row_schema.has_names:
+        numbers = preprocess.row_schema.names
+        for one in inputs.inputs:
+            if isinstance(one.value, Row) and not set(numbers) <= set(one.value.header or ()):
+                raise RequestError(
+                    422, f"the model {name} knows its columns by their numbers: {', '.join(numbers[:5])}"
+                )
 
 
 def prepare(inputs: ArrayInputs | FileInputs, preprocess: Preprocess) -> Prepared:

@@ -24,7 +24,7 @@ from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
 from nescio.serve._parsing import ArrayInputs, FileInputs, parse_form, parse_json
-from nescio.serve._preparing import Prepared, prepare, require_pixels
+from nescio.serve._preparing import Prepared, prepare, refuse_other_kinds, require_pixels
 from nescio.serve.limits import Limits
 
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
@@ -147,6 +147,7 @@ class Service:
         by_model = {}
         for model in models:
             preprocess = model.model.preprocess
+            refuse_other_kinds(inputs, model.name, preprocess)
             kind = preprocess.preparation
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)

@@ -127,7 +127,7 @@ class Preprocess(ABC):
         return data.inputs
 
     def example(self) -> Tensor:
-        """An input of zeros (1, *input_shape), of the type that `prepare` gives."""
+        """An input that says nothing (1, *input_shape), of the type that `prepare` gives."""
         return torch.zeros(1, *self.input_shape)
 
     def input_range(self, raw: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ class RowPreprocess(Preprocess):
         """
         width = self.input_shape[0]
         if isinstance(value, Row):
-            return self._schema.encode(value)
+            return self.row_schema.encode(value)
         if isinstance(value, Picture):
             raise DataError(f"the model takes rows of {width} numbers, not pictures")
         if isinstance(value, Text):
@@ -137,8 +137,8 @@ class RowPreprocess(Preprocess):
         return cls(**fields)
 
     @property
-    def _schema(self) -> TableSchema:
-        """Of plain numbers where there is none."""
+    def row_schema(self) -> TableSchema:
+        """The schema by which rows are read: of numbers without names where there is none."""
         return self.schema or TableSchema.of_numbers(count=self.input_shape[0])
 
 

@@ -136,8 +136,10 @@ class TextPreprocess(Preprocess):
         return self.prepare_texts(super().inputs_of(data))
 
     def example(self) -> Tensor:
-        """An input of zeros (1, max_length), int64."""
-        return torch.zeros(1, self.max_length, dtype=torch.int64)
+        """A text of one token, whichever (1, max_length), int64."""
+        example = torch.full((1, self.max_length), self.pad_id, dtype=torch.int64)
+        example[0, 0] = 1 if self.pad_id == 0 else 0
+        return example
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for a model file."""

@@ -7,6 +7,7 @@ A new kind of source is a class in a file of its own; `register_source`, or an e
 from nescio.data.sources._base import Input, Labels, Place, Source
 from nescio.data.sources._memory import MemorySource
 from nescio.data.sources._opening import SOURCES, open_source, open_sources, register_source
+from nescio.data.sources._texts import TextSource
 from nescio.data.sources._torch import from_torch
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "MemorySource",
     "Place",
     "Source",
+    "TextSource",
     "from_torch",
     "open_source",
     "open_sources",

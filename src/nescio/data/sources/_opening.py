@@ -145,6 +145,8 @@ def open_source(
 
 
 def _is_there(place: Place) -> bool:
+    if place.content is None and not place.name.strip():
+        return False  # as a path it would be the current folder
     try:
         return place.is_file() or place.is_folder() or in_catalog(place.name)
     except (OSError, ValueError):  # a name that is too long for a file, or has a zero in it
@@ -153,7 +155,7 @@ def _is_there(place: Place) -> bool:
 
 def _beginning(text: str) -> str:
     """What a text is called: by its first words."""
-    words = printable(" ".join(text.split()))
+    words = printable(" ".join(text.split())) or "an empty text"
     return words if len(words) <= LONGEST_NAME else f"{words[:LONGEST_NAME]}..."
 
 
@@ -257,8 +259,8 @@ def open_sources(places: Sequence[str | Path | Place], *, takes_texts: bool = Fa
     sources: list[Source] = []
     for place in places:
         given = place if isinstance(place, Place) else Place(str(place))
-        if takes_texts and isinstance(place, str) and not _is_there(given):
-            sources.append(TextSource.named(place, _beginning(place)))
+        if takes_texts and not isinstance(place, Path) and not _is_there(given):
+            sources.append(TextSource.named(given.name, _beginning(given.name)))
             continue
         try:
             source = _kind_of(given).open(given)
