@@ -1,0 +1,187 @@
+"""Training on a folder of pictures that does not fit into memory, against the same pictures resident.
+
+python -m benchmarks.pictures make FOLDER [COUNT]    COUNT pictures (20,000) of varied sizes, ten classes
+python -m benchmarks.pictures measure FOLDER         epoch times, memory and decoding; ends with 1 where a
+                                                     limit is not kept
+
+The streamed training runs in a process of its own whose private memory the system limits to 2 GB
+(RLIMIT_DATA: the heap and every writable private mapping, threads' stacks included). The network is small, so
+that an epoch is mostly reading: with a larger one, where the pictures lie matters less.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from PIL import Image
+from torch import nn
+
+from nescio.data import Dataset, StoredArray, load, open_source
+from nescio.errors import FetchError
+from nescio.inference.model import TrainedModel
+from nescio.training import TrainingSettings
+
+SIZE = 256
+EPOCHS = 3
+LIMIT = 2 * 2**30  # bytes of private memory of the streamed training
+LEAST_SPEED = 0.8  # of the resident training's
+CLASSES = 10
+SIDES = (160, 480)  # of the pictures, least and greatest
+
+
+def small_images(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """CIFAR-10 where it can be had, else noise: uint8 (N, 32, 32, 3), and labels (N,)."""
+    try:
+        data = load("cifar10", "train")
+    except FetchError:
+        random = np.random.default_rng(0)
+        return random.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8), np.arange(count) % CLASSES
+    images = data.images[:].permute(0, 2, 3, 1).numpy()
+    places = np.arange(count) % len(images)
+    return images[places], data.labels.numpy()[places]
+
+
+def make(folder: Path, count: int) -> None:
+    """Enlarge small images to varied sizes, three quarters of them as JPEG and the others as PNG."""
+    images, labels = small_images(count)
+    for label in range(CLASSES):
+        (folder / str(label)).mkdir(parents=True, exist_ok=True)
+    tasks = [range(first, min(first + 250, count)) for first in range(0, count, 250)]
+    Parallel(n_jobs=-1)(
+        delayed(_make_some)(
+            folder, images[task.start : task.stop], labels[task.start : task.stop], task.start
+        )
+        for task in tasks
+    )
+    print(f"{count:,} pictures in {folder}")
+
+
+def _make_some(folder: Path, images: np.ndarray, labels: np.ndarray, first: int) -> None:
+    random = np.random.default_rng(first)
+    for index, (image, label) in enumerate(zip(images, labels, strict=True), start=first):
+        height, width = random.integers(SIDES[0], SIDES[1] + 1, 2)
+        large = Image.fromarray(image).resize((int(width), int(height)), Image.Resampling.BICUBIC)
+        noisy = np.asarray(large, np.int16) + random.integers(-6, 7, (height, width, 1))
+        picture = Image.fromarray(noisy.clip(0, 255).astype(np.uint8))
+        if index % 4:
+            picture.save(folder / str(label) / f"{index:06}.jpg", quality=85)
+        else:
+            picture.save(folder / str(label) / f"{index:06}.png", compress_level=1)
+
+
+def network() -> nn.Module:
+    """A few convolutions with large strides."""
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 8, stride=8),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 4, stride=4),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, CLASSES),
+    )
+
+
+def opened(folder: Path, size: int) -> Dataset:
+    """The pictures as training reads them."""
+    data = open_source(folder, size=size, resize="crop").labelled()
+    assert isinstance(data, Dataset)
+    return data
+
+
+def train(data: Dataset) -> dict[str, object]:
+    """Train, and say how long the epochs took, how much memory was used, and how good the last one was."""
+    torch.manual_seed(0)
+    settings = TrainingSettings(epochs=EPOCHS, batch_size=128, precision="float32")
+    model = TrainedModel.train(data, network=network(), settings=settings)
+    history = model.training["history"]
+    weights = torch.cat([parameter.detach().flatten() for parameter in model.module.parameters()])
+    return {
+        "seconds": [epoch["seconds"] for epoch in history],
+        "accuracy": history[-1]["accuracy"],
+        "weights": float(weights.double().sum()),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def train_streamed(folder: Path, size: int) -> None:
+    """In a process of its own, under the limit: open the folder twice and train. Prints JSON."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    opening = []
+    for _ in range(2):
+        start = time.perf_counter()
+        data = opened(folder, size)
+        opening.append(time.perf_counter() - start)
+    assert isinstance(data.images, StoredArray), "the folder is too small: its pictures are held in memory"
+    written = _cache_state()
+    found = train(data)
+    print(json.dumps({**found, "opening": opening, "decoded_again": _cache_state() != written}))
+
+
+def train_resident(folder: Path, size: int) -> None:
+    """In a process of its own, without a limit: the same pictures in memory. Prints JSON."""
+    data = opened(folder, size)
+    print(json.dumps(train(replace(data, images=data.images[:]))))
+
+
+def _cache_state() -> list[tuple[str, int]]:
+    """Every file of the cache with its time of change."""
+    cache = Path(os.environ["NESCIO_CACHE"])
+    return sorted((str(path), path.stat().st_mtime_ns) for path in cache.rglob("*.npy"))
+
+
+def run(what: str, folder: Path, size: int, cache: Path) -> dict[str, object]:
+    """One training in a process of its own; what it printed."""
+    command = [sys.executable, "-m", "benchmarks.pictures", what, str(folder), str(size)]
+    environment = {**os.environ, "NESCIO_CACHE": str(cache)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(folder: Path, size: int = SIZE) -> dict[str, object]:
+    """Both trainings, with a cache of their own."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as cache:
+        streamed = run("streamed", folder, size, Path(cache))
+        resident = run("resident", folder, size, Path(cache))
+    # Of epochs that are disturbed by whatever else runs here, the quickest says most.
+    speed = min(resident["seconds"]) / min(streamed["seconds"])  # type: ignore[call-overload]
+    return {"streamed": streamed, "resident": resident, "speed": speed}
+
+
+def main() -> None:
+    """Make pictures, or measure and end with 1 where a limit is not kept."""
+    if len(sys.argv) < 3 or sys.argv[1] not in ("make", "measure", "streamed", "resident"):
+        sys.exit(__doc__)
+    what = sys.argv[1]
+    folder = Path(sys.argv[2])
+    number = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    if what == "make":
+        make(folder, number or 20_000)
+    elif what == "streamed":
+        train_streamed(folder, number or SIZE)
+    elif what == "resident":
+        train_resident(folder, number or SIZE)
+    else:
+        found = measure(folder, number or SIZE)
+        for name in ("streamed", "resident"):
+            print(name, json.dumps(found[name]))
+        print(f"speed of the streamed training: {found['speed']:.2f} times the resident one's")
+        streamed = found["streamed"]
+        assert isinstance(streamed, dict)
+        sys.exit(bool(streamed["decoded_again"]) or found["speed"] < LEAST_SPEED)  # type: ignore[operator]
+
+
+if __name__ == "__main__":
+    main()
