@@ -35,11 +35,13 @@ def _register_ours() -> None:
     from nescio.data.sources._arrays import ArrayFile
     from nescio.data.sources._memory import CatalogSource
     from nescio.data.sources._pictures import PictureFolder
+    from nescio.data.sources._saved import SavedPictures, SavedTable
     from nescio.data.sources._tables import TableFile
     from nescio.data.sources._texts import TextFile, TextFolder
 
-    # A folder of texts is asked before one of pictures, which takes every folder.
-    for source in (CatalogSource, TextFolder, PictureFolder, ArrayFile, TableFile, TextFile):
+    # A saved data set and a folder of texts are asked before one of pictures, which takes every folder.
+    folders = (SavedPictures, SavedTable, TextFolder, PictureFolder)
+    for source in (CatalogSource, *folders, ArrayFile, TableFile, TextFile):
         register_source(source)
 
 

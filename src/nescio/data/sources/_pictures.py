@@ -132,7 +132,7 @@ class PictureFolder(Source):
         self.name = folder.resolve().name
         self._given = Path(place.name)
         self._folder = folder
-        self._size = _checked_size(size)
+        self._size = checked_size(size)
         self._resize = resize
         self._split = split
         self._strict = strict
@@ -337,7 +337,7 @@ class PictureFolder(Source):
             return PictureForm(channels, (height, width), preprocess.resize)
         headers = self._sampled_headers(pictures)
         channels = 1 if all(header.grey for header in headers) else 3
-        return PictureForm(channels, self._size or _usual_size(headers), self._resize)
+        return PictureForm(channels, self._size or usual_size(headers), self._resize)
 
     def _tell_of(self, unreadable: Mapping[Path, str], count: int) -> None:
         if not unreadable:
@@ -396,7 +396,8 @@ def _part_folders(files: Sequence[Path]) -> dict[str, int]:
     return parts
 
 
-def _checked_size(size: object) -> tuple[int, int] | None:
+def checked_size(size: object) -> tuple[int, int] | None:
+    """(height, width) of a size or of the side of a square; None stays."""
     if size is None:
         return None
     sides = size if isinstance(size, tuple | list) else (size, size)
@@ -407,7 +408,7 @@ def _checked_size(size: object) -> tuple[int, int] | None:
     return sides[0], sides[1]
 
 
-def _usual_size(headers: Sequence[Header]) -> tuple[int, int]:
+def usual_size(headers: Sequence[Header]) -> tuple[int, int]:
     """The size that all pictures share if it is small, else the usual one."""
     sizes = {header.size for header in headers}
     if len(sizes) == 1:
