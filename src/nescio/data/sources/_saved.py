@@ -95,8 +95,8 @@ class SavedPictures(Source):
         saved: What was read of it.
         label: Name of the column of labels. Default: the one whose classes have names, else the one called
             label, class, target or y, else the last.
-        size: As for PictureFolder.
-        resize: As for PictureFolder.
+        size: Size that every picture is brought to for training, see PictureFolder.
+        resize: How a picture is brought to that size, see PictureFolder.
         group: Name of the column that says what a split keeps together.
     """
 
