@@ -367,3 +367,42 @@ def test_pictures_with_four_channels():
     images = np.random.default_rng(0).integers(0, 255, (12, 20, 20, 4), dtype=np.uint8)
     classifier = ev.EvidentialClassifier(epochs=1, random_state=0).fit(images, [0, 1, 2] * 4)
     assert classifier.model_.input_shape == (4, 20, 20)
+
+
+def mixed_frame(count=200):
+    """Categories, dates, booleans and gaps; the colour and the day of the week decide."""
+    days = pd.date_range("2024-01-01", periods=count)
+    colours = np.array(["red", "blue", None], dtype=object)[np.arange(count) * 7 % 3]
+    heights = np.where(np.arange(count) % 5 == 0, np.nan, np.arange(count) * 13 % 17)
+    frame = pd.DataFrame({"colour": colours, "picked": days, "height": heights, "wild": days.day % 2 == 0})
+    kinds = np.where((colours == "red") | (days.day_of_week >= 5), "rose", "iris")
+    return frame, kinds
+
+
+def test_frames_with_categories_dates_and_gaps(tmp_path):
+    frame, kinds = mixed_frame()
+    classifier = ev.EvidentialClassifier(epochs=100, random_state=0).fit(frame, kinds)
+    assert classifier.score(frame, kinds) > 0.97
+    assert classifier.n_features_in_ == 4
+    assert classifier.model_.preprocess.schema.names == ("colour", "picked", "height", "wild")
+    unseen = frame.head(3).assign(colour="violet")
+    assert classifier.predict_opinion(unseen).uncertainty.shape == (3,)
+    # The model file reads the same rows from a table.
+    frame.head(20).to_csv(tmp_path / "new.csv", index=False)
+    classifier.model_.save(tmp_path / "model.safetensors")
+    records = ev.TrainedModel.load(tmp_path / "model.safetensors").records(tmp_path / "new.csv")
+    expected = classifier.predict_proba(frame.head(20))
+    np.testing.assert_allclose([record["probabilities"] for record in records], expected, rtol=1e-5)
+
+
+def test_a_frame_with_categories_goes_on_with_frames():
+    frame, kinds = mixed_frame(60)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0).fit(frame, kinds)
+    with pytest.raises(ev.InputError, match="X must be a frame with the columns that it was fitted"):
+        classifier.predict(frame.to_numpy())
+    with pytest.raises(ValueError, match="feature names should match"):
+        classifier.predict(frame.drop(columns=["wild"]))
+    numbers = ev.EvidentialClassifier(epochs=1, random_state=0).fit(frame[["wild"]], kinds)
+    assert numbers.predict(frame[["wild"]]).shape == (60,)
+    refitted = classifier.fit(frame[["wild"]], kinds)
+    assert refitted.model_.preprocess.schema.names == ("wild",)

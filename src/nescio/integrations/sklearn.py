@@ -14,6 +14,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     validate_data,
@@ -21,6 +22,7 @@ from sklearn.utils.validation import (
 from torch import Tensor, nn
 
 from nescio.data import TableSchema
+from nescio.data._fitting import encode_frame, fit_frame, is_mixed_frame
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel, untrained_model
@@ -40,7 +42,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """A neural classifier that says how much it does not know.
 
     X is an array, a tensor or a frame of shape (n, features), or images (n, H, W), (n, H, W, C) or
-    (n, C, H, W).
+    (n, C, H, W). A frame may have columns of texts, which count as categories, dates, booleans and gaps: it
+    is read as `nescio train` reads a table, and the model keeps how.
 
     Args:
         network: The name of an encoder as `nescio train --network` takes it ("mlp", "lenet"), a spec of
@@ -80,6 +83,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     history_: list[dict[str, float]]
     n_iter_: int
     _optimizer_state: dict[str, Any] | None
+    _schema: TableSchema | None = None
 
     def __init__(
         self,
@@ -279,16 +283,38 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _validated(self, X: Any) -> Tensor:
         """Inputs of the kind that it was fitted on, as a tensor."""
+        if self._schema is not None:
+            return self._encode(X, self._schema)
         return _as_inputs(validate_data(self, _plain(X), allow_nd=True, reset=False))
 
     def _validated_pair(self, X: Any, y: Any, reset: bool = True) -> tuple[Tensor, np.ndarray]:
         """Inputs as a tensor, float64 or bytes, and labels as an array."""
         if y is None:
             raise InputError("EvidentialClassifier requires y to be passed, but the target y is None")
-        X, y = validate_data(self, _plain(X), _plain(y), allow_nd=True, reset=reset)
-        y = column_or_1d(y, warn=True)
+        if reset:
+            self._schema = None
+        if reset and is_mixed_frame(X):
+            validate_data(self, X, reset=True, skip_check_array=True)
+            self._schema, inputs = fit_frame(X)
+        elif self._schema is not None:
+            inputs = self._encode(X, self._schema)
+        else:
+            X, y = validate_data(self, _plain(X), _plain(y), allow_nd=True, reset=reset)
+            inputs = _as_inputs(X)
+        y = column_or_1d(_plain(y), warn=True)
+        check_consistent_length(inputs, y)
         check_classification_targets(y)
-        return _as_inputs(X), y
+        return inputs, y
+
+    def _encode(self, X: Any, schema: TableSchema) -> Tensor:
+        """A frame like the one that it was fitted on, as numbers (n, features)."""
+        if not hasattr(X, "columns"):
+            names = ", ".join(schema.names[:5])
+            raise InputError(
+                f"X must be a frame with the columns that it was fitted on, {names}, got {type(X).__name__}"
+            )
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return encode_frame(X, schema)
 
     def _weights(self, labels: np.ndarray, sample_weight: Any) -> Tensor | None:
         if sample_weight is None and self.class_weight is None:
@@ -309,8 +335,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         network = self.network
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network)
-        schema = None
-        if hasattr(self, "feature_names_in_"):
+        schema = self._schema
+        if schema is None and hasattr(self, "feature_names_in_"):
             schema = TableSchema.of_numbers(self.feature_names_in_)
         names = [str(label) for label in self.classes_]
         self.model_ = untrained_model(

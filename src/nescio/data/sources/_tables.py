@@ -6,12 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data._column_kinds import Dropped, infer_column
-from nescio.data._columns import Column
+from nescio.data._fitting import fit_columns
 from nescio.data._labels import counted, is_no_label
 from nescio.data._schema import TableSchema, label_column
 from nescio.data._table_files import SUFFIXES, TableContent, read_table
@@ -170,37 +168,18 @@ class TableFile(Source):
         label = self._label_column()
         positions = self._positions_without(label)
         has_names = self._header is not None and len(set(self._header)) == len(self._header)
-        columns: list[Column] = []
-        places: list[int] = []
-        ignored: list[str] = []
-        dropped: list[Dropped] = []
-        encoded: list[np.ndarray] = []
-        for place, position in enumerate(positions):
-            name = self._name_of(position) if has_names else str(position + 1)
-            if position in (*self._drop, self._group, self._part_column):
-                ignored.append(name)
-                continue
-            cells = self._content.column(position)
-            column = infer_column(name, cells, self._content.place_of, is_first=position == 0)
-            if isinstance(column, Dropped):
-                ignored.append(name)
-                dropped.append(column)
-                continue
-            columns.append(column)
-            places.append(place)
-            encoded.append(column.encode_all(cells, self._content.place_of))
-        self._require_columns(columns, dropped)
-        self._tell_of(dropped)
+        skipped = (*self._drop, self._group, self._part_column)
+        fitted = fit_columns(self._place.short_name, self._content, positions, has_names, skipped)
         schema = TableSchema(
-            tuple(columns),
+            fitted.columns,
             has_names,
-            tuple(places),
+            fitted.places,
             len(positions),
-            tuple(ignored),
+            fitted.ignored,
             self._name_of(label) if has_names else None,
             self._noted_label(label),
         )
-        features = torch.from_numpy(np.concatenate(encoded, axis=1))
+        features = fitted.features
         return Table(features, labels.indices, labels.classes, self.name, schema, self._groups, self._parts)
 
     @property
@@ -321,24 +300,6 @@ class TableFile(Source):
                 f"{self._place.short_name}, column {self.label_name}: {count:,} different "
                 f"labels in {len(self):,} rows are no classes; name the labels' column, label=... (--label)"
             )
-
-    def _require_columns(self, columns: Sequence[Column], dropped: Sequence[Dropped]) -> None:
-        if columns:
-            return
-        reasons = []
-        for column in dropped:
-            hint = f"; to learn from it, say text={column.name!r} (--text)" if column.is_text else ""
-            reasons.append(f": {column.name} {column.reason}{hint}")
-        raise DataError(
-            f"{self._place.short_name} needs a column to learn from beside the labels{''.join(reasons[:1])}"
-        )
-
-    def _tell_of(self, dropped: Sequence[Dropped]) -> None:
-        for column in dropped:
-            hint = ""
-            if column.is_text:
-                hint = f"; to learn from its texts instead, say text={column.name!r} (--text)"
-            self._warn(f"column {column.name} is dropped: it {column.reason}{hint}")
 
     def _warn(self, message: str) -> None:
         warnings.warn(f"{self._place.short_name}: {message}", NescioWarning, stacklevel=4)
