@@ -45,7 +45,7 @@ def open_to_train(
     """
     from nescio.data import open_source, split
     from nescio.data._catalog import in_catalog
-    from nescio.data.sources._pictures import PictureFolder
+    from nescio.data.sources._pictures import PictureSource
     from nescio.inference._choice import choose_network
 
     if in_catalog(name):
@@ -53,7 +53,7 @@ def open_to_train(
         test = open_source(name, split="test", size=size, **options).labelled()
         return Opened(train, test, choose_network(train, encoder, fine_tune))
     source = open_source(name, size=size, **options)
-    if isinstance(source, PictureFolder):
+    if isinstance(source, PictureSource):
         if len(source) == 0:
             source.labelled()  # which says what is missing
         choice = choose_network(source, encoder, fine_tune, size)

@@ -9,7 +9,7 @@ from torch import nn
 from nescio._kinds import InputKind
 from nescio.data import Dataset, ImagePreprocess, Preprocess, Table, Texts
 from nescio.data.preprocess import BYTES
-from nescio.data.sources._pictures import PictureFolder
+from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import ENCODERS, Ability, EncoderSpec, make_encoder
 from nescio.encoders._hf_files import HF_PREFIX
 from nescio.errors import InputError
@@ -44,7 +44,7 @@ class Choice:
 
 
 def choose_network(
-    data: Data | PictureFolder,
+    data: Data | PictureSource,
     network: Network | None = None,
     fine_tune: bool = False,
     size: int | None = None,
@@ -71,7 +71,7 @@ def choose_network(
         return Choice(network, False, None, None, reason)
     if spec.inputs is not form.kind:
         raise InputError(f"the encoder {spec.kind} takes {spec.inputs.value}, got {form.about}")
-    if isinstance(data, PictureFolder):
+    if isinstance(data, PictureSource):
         preprocess: Preprocess = _picture_preprocess(spec)
     else:
         assert not isinstance(data, Table)  # no encoder with pretrained weights takes rows
@@ -89,12 +89,12 @@ class _Form:
     side: int = 0
 
 
-def _form_of(data: Data | PictureFolder) -> _Form:
+def _form_of(data: Data | PictureSource) -> _Form:
     if isinstance(data, Texts):
         return _Form(InputKind.TEXTS, f"{data.name}: {len(data):,} texts")
     if isinstance(data, Table):
         return _Form(InputKind.ROWS, f"{data.name}: {len(data):,} rows")
-    if isinstance(data, PictureFolder):
+    if isinstance(data, PictureSource):
         found = data.header_summary()
         return _Form(InputKind.IMAGES, f"{data.name}: {found}", found.channels, max(found.median))
     channels, height, width = data.images.shape[1:]

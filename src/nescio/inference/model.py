@@ -23,7 +23,7 @@ from nescio.data import (
     Texts,
 )
 from nescio.data._stored import row_chunks
-from nescio.data.sources._pictures import PictureFolder
+from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
 from nescio.errors import DataError, InputError
 from nescio.inference._choice import Choice, choose_network
@@ -127,10 +127,10 @@ class TrainedModel:
             TrainingError: If the training can't go on, or `run_dir` holds another one.
         """
         settings = settings or TrainingSettings()
-        if isinstance(data, Source) and not isinstance(data, PictureFolder):
+        if isinstance(data, Source) and not isinstance(data, PictureSource):
             data = data.labelled()
         choice = choose_network(data, network, fine_tune)
-        if isinstance(data, PictureFolder):
+        if isinstance(data, PictureSource):
             data = data.labelled(choice.preprocess)
         settings = settings.resolved(len(data))
         _check_data(data, settings)

@@ -190,7 +190,7 @@ def test_pictures_as_a_model_takes_them(photos):
     with pytest.warns(NescioWarning, match="1 of 8 files"):
         data = open_source(photos).labelled(preprocess)
     assert data.images.shape == (7, 1, 4, 4)
-    with pytest.raises(DataError, match=r"model takes rows, .* is a folder of pictures"):
+    with pytest.raises(DataError, match=r"model takes rows, photos holds pictures"):
         open_source(photos).labelled(RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2))
 
 

@@ -216,3 +216,7 @@ def test_a_folder_of_pictures_with_another_json_is_one(tmp_path):
         (tmp_path / name / "0.png").write_bytes(png(3)["bytes"])
     (tmp_path / "dataset_info.json").write_text("{}")
     assert open_source(tmp_path).labelled().classes == ("a", "b")
+
+
+def test_what_the_headers_say(pictures):
+    assert str(open_source(pictures).header_summary()) == "10 pictures of 4 x 5 pixels, colour"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,19 @@ class HeaderSummary:
     channels: int
     has_one_size: bool
 
+    @classmethod
+    def of(cls, count: int, headers: Sequence[Header]) -> HeaderSummary:
+        """From the headers of some of so many pictures, one or more."""
+        by_area = sorted((header.size for header in headers), key=lambda size: size[0] * size[1])
+        return cls(
+            count=count,
+            smallest=by_area[0],
+            median=by_area[len(by_area) // 2],
+            largest=by_area[-1],
+            channels=1 if all(header.grey for header in headers) else 3,
+            has_one_size=len(set(by_area)) == 1,
+        )
+
     def __str__(self) -> str:
         colour = "grey" if self.channels == 1 else "colour"
         if self.has_one_size:
@@ -92,7 +106,44 @@ class PictureFile(Source):
         return self._place.digest()
 
 
-class PictureFolder(Source):
+class PictureSource(Source):
+    """Pictures of any size, which are brought to one when they are trained on."""
+
+    _size: tuple[int, int] | None
+    _resize: str
+
+    @abstractmethod
+    def header_summary(self) -> HeaderSummary:
+        """What the pictures are like, by the headers of some of them; none is decoded.
+
+        Raises:
+            DataError: If there is none that begins like a picture.
+        """
+
+    @abstractmethod
+    def labelled(self, preprocess: Preprocess | None = None) -> Dataset:
+        """All pictures with their labels.
+
+        Args:
+            preprocess: Preprocessing of the model that they are for; None where one is to be trained on them.
+
+        Raises:
+            DataError: If there are no labels, or pictures can't be read.
+        """
+
+    def _form_for(self, preprocess: Preprocess | None, headers: Callable[[], list[Header]]) -> PictureForm:
+        """What a model takes; without one, channels that hold every picture, and the size to train on."""
+        if preprocess is not None:
+            if not isinstance(preprocess, ImagePreprocess):
+                raise DataError(f"the model takes {preprocess.kind.value}, {self.name} holds pictures")
+            channels, height, width = preprocess.input_shape
+            return PictureForm(channels, (height, width), preprocess.resize)
+        found = headers()
+        channels = 1 if all(header.grey for header in found) else 3
+        return PictureForm(channels, self._size or _usual_size(found), self._resize)
+
+
+class PictureFolder(PictureSource):
     """All pictures in a folder, however deep: PNG, JPEG, BMP or WebP by their names, and not hidden.
 
     Where every class has a sub-folder, those are the labels. Above them there may be sub-folders that say
@@ -244,21 +295,10 @@ class PictureFolder(Source):
         Raises:
             DataError: If there is none that begins like a picture.
         """
-        return self._summary_of(self._pictures)
-
-    def _summary_of(self, pictures: Sequence[Path]) -> HeaderSummary:
-        headers = self._sampled_headers(pictures)
+        headers = self._sampled_headers(self._pictures)
         if not headers:
             raise DataError(f"{self._folder} holds no readable picture")
-        by_area = sorted((header.size for header in headers), key=lambda size: size[0] * size[1])
-        return HeaderSummary(
-            count=len(pictures),
-            smallest=by_area[0],
-            median=by_area[len(by_area) // 2],
-            largest=by_area[-1],
-            channels=1 if all(header.grey for header in headers) else 3,
-            has_one_size=len(set(by_area)) == 1,
-        )
+        return HeaderSummary.of(len(self._pictures), headers)
 
     def _sampled_headers(self, pictures: Sequence[Path]) -> list[Header]:
         """Of all pictures, or of many spread evenly where those of many tell what training needs to know."""
@@ -290,7 +330,7 @@ class PictureFolder(Source):
             raise DataError(f"{self._folder} needs two or more class folders, got {found}")
         files = [file for file in self._files if self._has_class(file)]
         pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
-        form = self._form_of(pictures, preprocess)
+        form = self._form_for(preprocess, lambda: self._sampled_headers(pictures))
         decoded = decode_folder(self._folder, pictures, form, self._split or "")
         unreadable = {pictures[position]: reason for position, reason in decoded.unreadable.items()}
         for file in files:
@@ -315,7 +355,7 @@ class PictureFolder(Source):
 
     def prepared(self, preprocess: Preprocess | None = None) -> Prepared:
         """All pictures, in class folders or not; decoded in worker processes, many of them to the disk."""
-        form = self._form_of(self._pictures, preprocess)
+        form = self._form_for(preprocess, lambda: self._sampled_headers(self._pictures))
         decoded = decode_folder(self._folder, self._pictures, form, f"{self._split or ''} all")
         if not len(decoded.images):
             found = list(decoded.unreadable.values())
@@ -325,19 +365,6 @@ class PictureFolder(Source):
         for position, reason in decoded.unreadable.items():
             unreadable[printable(str(self._given / self._pictures[position]))] = reason
         return Prepared(decoded.images, decoded.kept, unreadable)
-
-    def _form_of(self, pictures: Sequence[Path], preprocess: Preprocess | None) -> PictureForm:
-        """What a model takes; without one, channels that hold every picture, and the size to train on."""
-        if preprocess is not None:
-            if not isinstance(preprocess, ImagePreprocess):
-                raise DataError(
-                    f"the model takes {preprocess.kind.value}, {self._folder} is a folder of pictures"
-                )
-            channels, height, width = preprocess.input_shape
-            return PictureForm(channels, (height, width), preprocess.resize)
-        headers = self._sampled_headers(pictures)
-        channels = 1 if all(header.grey for header in headers) else 3
-        return PictureForm(channels, self._size or usual_size(headers), self._resize)
 
     def _tell_of(self, unreadable: Mapping[Path, str], count: int) -> None:
         if not unreadable:
@@ -408,7 +435,7 @@ def checked_size(size: object) -> tuple[int, int] | None:
     return sides[0], sides[1]
 
 
-def usual_size(headers: Sequence[Header]) -> tuple[int, int]:
+def _usual_size(headers: Sequence[Header]) -> tuple[int, int]:
     """The size that all pictures share if it is small, else the usual one."""
     sizes = {header.size for header in headers}
     if len(sizes) == 1:

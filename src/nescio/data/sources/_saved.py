@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from nescio.data._decoding import PictureForm
 from nescio.data._labels import counted, is_no_label
 from nescio.data._pictures import RESIZE_MODES, Header
 from nescio.data._schema import label_column
@@ -22,8 +21,8 @@ from nescio.data._table_files import ArrowTable, cell_text
 from nescio.data._values import Picture
 from nescio.data.dataset import PARTS, Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
-from nescio.data.sources._base import Input, Labels, Place, Source, printable
-from nescio.data.sources._pictures import SAMPLED_HEADERS, checked_size, usual_size
+from nescio.data.sources._base import Input, Labels, Place, printable
+from nescio.data.sources._pictures import SAMPLED_HEADERS, HeaderSummary, PictureSource, checked_size
 from nescio.data.sources._tables import TableFile
 from nescio.data.splits import group_codes, part_of
 from nescio.errors import DataError, InputError, MissingExtraError
@@ -87,7 +86,7 @@ class SavedTable(TableFile):
         return _digest_of(self._files)
 
 
-class SavedPictures(Source):
+class SavedPictures(PictureSource):
     """Pictures of a data set in the folder that `save_to_disk` of the `datasets` library wrote.
 
     Args:
@@ -159,6 +158,10 @@ class SavedPictures(Source):
         """The digest of the files."""
         return _digest_of(self._saved.files)
 
+    def header_summary(self) -> HeaderSummary:
+        """What the pictures are like, by their headers; none is decoded."""
+        return HeaderSummary.of(len(self), self._headers())
+
     @property
     def labels(self) -> Labels | None:
         """Of the column of labels."""
@@ -180,7 +183,7 @@ class SavedPictures(Source):
         labels = self.labels
         if labels is None:
             raise DataError(f"{self._place.short_name} has no column of labels; label=... names one")
-        form = self._form_of(preprocess)
+        form = self._form_for(preprocess, self._headers)
         means = (0.0,) * form.channels
         scales = (255.0,) * form.channels
         prepared = self.prepared(ImagePreprocess(form.shape, means, scales, None, form.resize))
@@ -200,17 +203,6 @@ class SavedPictures(Source):
             return None
         parts = [part_of(name) for name in self._saved.table.column(SPLIT_COLUMN).to_pylist()]
         return None if None in parts else torch.tensor(parts, dtype=torch.int64)
-
-    def _form_of(self, preprocess: Preprocess | None) -> PictureForm:
-        """What a model takes; without one, channels that hold every picture, and the size to train on."""
-        if preprocess is not None:
-            if not isinstance(preprocess, ImagePreprocess):
-                raise DataError(f"the model takes {preprocess.kind.value}, {self.name} holds pictures")
-            channels, height, width = preprocess.input_shape
-            return PictureForm(channels, (height, width), preprocess.resize)
-        headers = self._headers()
-        channels = 1 if all(header.grey for header in headers) else 3
-        return PictureForm(channels, self._size or usual_size(headers), self._resize)
 
     def _headers(self) -> list[Header]:
         """Of all pictures, some rows at a time."""
