@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -172,20 +171,12 @@ def train(
         model.module.cpu()
         model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
         _print_result(out / "model.safetensors", model, test)
-        _require_learned(out, model, known, how)
+        _require_learned(out, model, how)
 
 
-def _require_learned(
-    out: Path, model: TrainedModel, known: Dataset | Table | Texts, how: TrainingSettings
-) -> None:
+def _require_learned(out: Path, model: TrainedModel, how: TrainingSettings) -> None:
     """End with an error after a training that has diverged, or never got anywhere."""
-    from nescio.training._diagnostics import STUCK_STEPS
-
-    assert how.batch_size is not None
-    history = model.training["history"]
-    steps = len(history) * math.ceil(len(known) / (how.batch_size * how.accumulate))
-    is_guessing = any(metrics.get("is_guessing") for metrics in history)
-    if is_guessing and steps >= STUCK_STEPS:
+    if any(metrics.get("is_guessing") for metrics in model.training["history"]):
         accuracy = model.training["last"]["accuracy"]
         raise TrainingError(
             f"{out} has learned nothing: an accuracy of {accuracy:.3f} on the training data is as "

@@ -19,6 +19,7 @@ from nescio.methods import Batch, Method
 from nescio.training._average import WeightAverage
 from nescio.training._batches import EpochBatches, ProcessPlace, parts_in_order, watched_parts
 from nescio.training._diagnostics import (
+    STUCK_STEPS,
     find_dead_classes,
     finds_nothing,
     is_guessing,
@@ -76,7 +77,8 @@ def fit(
     Returns:
         The metrics of every epoch: "epoch", "loss", "accuracy", "uncertainty", "seconds", with `held_out` the
         same of it ("held_out_loss", ...), and with several members the number of the "member". Where the
-        weights that are kept are as good as guessing, the last one has "is_guessing", and a warning says so.
+        weights that are kept are as good as guessing, a warning says so; after 100 steps and more the last
+        one has "is_guessing" too.
 
     Raises:
         TrainingError: If the training has diverged, or patience has nothing to watch.
@@ -141,7 +143,8 @@ def fit(
             loop.keep_average()
             state.best.restore(loop.module)
             if fabric.is_global_zero and _has_learned_nothing(loop, state, train):
-                state.history[-1]["is_guessing"] = 1.0
+                if steps * state.epochs_done >= STUCK_STEPS:
+                    state.history[-1]["is_guessing"] = 1.0
                 warn_of_guessing(_accuracies(state), steps, train.labels, settings.learning_rate)
     module.eval()
     fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
