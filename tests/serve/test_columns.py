@@ -27,13 +27,13 @@ def test_each_column_says_what_is_usual():
     preprocess = RowPreprocess((schema.num_features,), tuple(mean.tolist()), tuple(scale.tolist()), schema)
 
     time, age, colour, day, moment = describe_columns(preprocess)
-    assert (time["least"], time["usual"], time["most"]) == (999_998, 1_000_000, 1_000_002)
+    assert (time["least"], time["usual"], time["most"]) == (999_999, 1_000_000, 1_000_001)
     assert not time["may_be_empty"]
-    assert (age["least"], age["usual"], age["most"]) == (15, 40, 65)
+    assert (age["least"], age["usual"], age["most"]) == (28, 40, 53)
     assert age["may_be_empty"]
     assert (colour["kind"], colour["values"], colour["usual"]) == ("category", ["blue", "red"], "blue")
     assert colour["may_be_empty"]
-    assert (day["least"], day["usual"], day["most"]) == ("2023-12-12", "2024-01-01", "2024-01-21")
+    assert (day["least"], day["usual"], day["most"]) == ("2023-12-22", "2024-01-01", "2024-01-11")
     assert day["style"] == "day/month/year"
     assert (moment["usual"], moment["has_time"]) == ("1971-01-01T12:00", True)
     assert {tuple(column) for column in (time, age, colour, day, moment)} == {tuple(time)}
@@ -42,9 +42,9 @@ def test_each_column_says_what_is_usual():
 def test_numbers_are_rounded_to_what_tells_them_apart():
     preprocess = RowPreprocess((2,), (0.000123456, -0.0), (0.00001, 300.0))
     small, zero = describe_columns(preprocess)
-    assert (small["name"], small["usual"], small["least"]) == ("1", 0.000123, 0.000103)
+    assert (small["name"], small["usual"], small["least"]) == ("1", 0.000123, 0.000113)
     assert str(zero["usual"]) == "0.0"
-    assert zero["most"] == 600
+    assert zero["most"] == 300
 
 
 def test_a_date_that_no_calendar_has_is_left_out():

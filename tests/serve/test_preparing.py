@@ -5,10 +5,13 @@ import struct
 import zlib
 
 import pytest
+from tests.data.preprocess.words import WORDS
+from tests.inference.small_texts import BagOfWordsSpec
 from tests.serve.helpers import COLOUR, encoded, pair, pictures, reason, untrained
 
 from nescio._kinds import InputKind
-from nescio.data import Input, Row, RowPreprocess, TableSchema
+from nescio.data import Input, Row, RowPreprocess, TableSchema, TextPreprocess
+from nescio.inference.model import TrainedModel
 from nescio.methods import EDL
 from nescio.serve._errors import RequestError
 from nescio.serve._parsing import FileInputs
@@ -107,3 +110,13 @@ def test_texts_and_rows_for_models_that_take_others():
     named = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2, TableSchema.of_numbers(("a", "b")))
     refuse_other_kinds(rows, "m", named)
     refuse_other_kinds(FileInputs((), None), "m", named)  # files say themselves what they are
+
+
+def test_a_text_that_is_longer_than_the_model_reads_has_a_note(ask):
+    spec = BagOfWordsSpec()
+    model = TrainedModel(spec.build(), EDL(), ("a", "b", "c"), TextPreprocess(WORDS, 4), spec)
+    texts = ["hello", "hello you " * 5, " "]
+    response = ask("POST", "/v1/opinions", app=create_app({"texts": model}), json={"inputs": texts})
+    (result,) = response.json()["results"]
+    assert result["notes"] == [{"name": "2", "note": "longer than 4 tokens: the model reads the first 4"}]
+    assert [opinion["error"] for opinion in result["opinions"]] == [None, None, "is an empty text"]

@@ -8,7 +8,6 @@ from typing import Any
 from nescio.data import Preprocess, RowPreprocess
 from nescio.data._columns import CategoryColumn, Column, DateColumn, NumberColumn
 
-SPREADS = 2  # around the mean: where nearly all of the training data were
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -16,7 +15,7 @@ def describe_columns(preprocess: Preprocess) -> list[dict[str, Any]] | None:
     """Describe the columns that a model reads; None where it takes no rows.
 
     A column has a name, a kind ("number", "category" or "date"), the style in which it is written, the values
-    of a category, what is usual (the mean of the training data, and two standard deviations around it), and
+    of a category, what is usual (the mean of the training data, and a standard deviation to both sides), and
     whether it may be left empty.
     """
     if not isinstance(preprocess, RowPreprocess):
@@ -51,15 +50,15 @@ def _describe(column: Column, mean: float, spread: float) -> dict[str, Any]:
         center = mean + column.offset
         description["style"] = column.style
         description["usual"] = _rounded(center, spread)
-        description["least"] = _rounded(center - SPREADS * spread, spread)
-        description["most"] = _rounded(center + SPREADS * spread, spread)
+        description["least"] = _rounded(center - spread, spread)
+        description["most"] = _rounded(center + spread, spread)
         description["may_be_empty"] = column.filled is not None
     elif isinstance(column, DateColumn):
         center = mean + column.origin
         description["style"] = column.style
         description["usual"] = _moment(center, column.has_time)
-        description["least"] = _moment(center - SPREADS * spread, column.has_time)
-        description["most"] = _moment(center + SPREADS * spread, column.has_time)
+        description["least"] = _moment(center - spread, column.has_time)
+        description["most"] = _moment(center + spread, column.has_time)
         description["has_time"] = column.has_time
         description["may_be_empty"] = column.filled is not None
     return description

@@ -216,9 +216,9 @@ _SCHEMAS = {
         values=_or_null(_list_of(_STRING)) | {"description": "Of a category; null for other kinds."},
         usual=_or_null(_NUMBER_OR_TEXT) | {"description": "The mean of the training data; a category of it."},
         least=_or_null(_NUMBER_OR_TEXT)
-        | {"description": "Two standard deviations below the mean; null for categories."},
+        | {"description": "One standard deviation below the mean; null for categories."},
         most=_or_null(_NUMBER_OR_TEXT)
-        | {"description": "Two standard deviations above the mean; null for categories."},
+        | {"description": "One standard deviation above the mean; null for categories."},
         has_time={"type": "boolean", "description": "Whether the time of the day of a date matters."},
         may_be_empty={"type": "boolean", "description": "Whether the training data had gaps here."},
     ),
@@ -239,7 +239,15 @@ _SCHEMAS = {
         error=_or_null(_STRING) | {"description": "Why there is no answer, in one line."},
     ),
     "ModelOpinions": _object(
-        "What one model says, input by input.", model=_STRING, opinions=_list_of(_reference("Opinion"))
+        "What one model says, input by input.",
+        model=_STRING,
+        opinions=_list_of(_reference("Opinion")),
+        notes=_list_of(_reference("Note")),
+    ),
+    "Note": _object(
+        "What is to be known of an opinion, such as that its text was longer than the model reads.",
+        name=_STRING | {"description": "Of the input, as its opinion has it."},
+        note=_STRING,
     ),
     "Opinions": _object(
         "What each model that was asked says.", results=_list_of(_reference("ModelOpinions"))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nescio._kinds import InputKind
-from nescio.data import ImagePreprocess, Input, Picture, Preprocess, Row, RowPreprocess
+from nescio.data import ImagePreprocess, Input, Picture, Preprocess, Row, RowPreprocess, TextPreprocess
+from nescio.data._values import Value
 from nescio.errors import DataError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
@@ -18,10 +20,15 @@ from nescio.serve._parsing import ArrayInputs, FileInputs
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """values: (M, *input_shape), None where M is 0. errors: why others could not be prepared, by position."""
+    """What a model takes of the inputs of a request.
+
+    values: (M, *input_shape), None where M is 0. errors: why others could not be prepared, by position.
+    notes: what a client should know of an input that was, by position.
+    """
 
     values: Values | None
     errors: dict[int, DataError]
+    notes: dict[int, str] = field(default_factory=dict)
 
 
 def refuse_other_kinds(inputs: ArrayInputs | FileInputs, name: str, preprocess: Preprocess) -> None:
@@ -71,15 +78,30 @@ def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
 def _prepare_each(inputs: Sequence[Input], preprocess: Preprocess) -> Prepared:
     prepared = []
     errors = {}
+    notes = {}
     for position, one in enumerate(inputs):
         try:
             if one.value is None:
                 raise DataError(one.error)
-            prepared.append(preprocess.prepare(one.value).numpy())
+            value, note = _prepare_one(one.value, preprocess)
+            prepared.append(value.numpy())
+            if note is not None:
+                notes[position] = note
         except DataError as error:
             errors[position] = error
     values = np.stack(prepared) if prepared else None
-    return Prepared(values, errors)
+    return Prepared(values, errors, notes)
+
+
+def _prepare_one(value: Value, preprocess: Preprocess) -> tuple[Tensor, str | None]:
+    """A tensor of the model's input shape, and what is to be said of it."""
+    if not isinstance(preprocess, TextPreprocess):
+        return preprocess.prepare(value), None
+    prepared, is_cut = preprocess.prepare_with_cut(value)
+    if not is_cut:
+        return prepared, None
+    most = preprocess.max_length
+    return prepared, f"longer than {most} tokens: the model reads the first {most}"
 
 
 def require_pixels(inputs: FileInputs, max_pixels: int) -> None:

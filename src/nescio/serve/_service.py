@@ -85,7 +85,8 @@ class Service:
         results = []
         for model in prepared:
             records = _records(model, names, prepared[model], answers.get(model, []))
-            results.append({"model": model, "opinions": records})
+            notes = [{"name": names[place], "note": note} for place, note in prepared[model].notes.items()]
+            results.append({"model": model, "opinions": records, "notes": notes})
         return results
 
     async def close(self) -> None:

@@ -25,6 +25,15 @@ def test_a_text_that_is_too_long_is_cut_and_said():
         assert tokens("hello hello you", 2) == [2, 2]
 
 
+def test_that_a_text_was_cut_can_be_returned_instead():
+    preprocess = TextPreprocess(WORDS, 2)
+    ids, is_cut = preprocess.prepare_with_cut(Text("hello hello you", "a text"))
+    assert (ids.tolist(), is_cut) == ([2, 2], True)
+    ids, is_cut = preprocess.prepare_with_cut(Text("hello you", "a text"))
+    assert (ids.tolist(), is_cut) == ([2, 3], False)
+    assert preprocess.prepare_with_cut(torch.tensor([2, 3]))[1] is False
+
+
 def test_a_text_of_a_megabyte():
     with pytest.warns(NescioWarning, match="longer than 4 tokens"):
         assert tokens("bye " * 250_000) == [4, 4, 4, 4]

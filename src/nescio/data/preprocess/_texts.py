@@ -82,11 +82,26 @@ class TextPreprocess(Preprocess):
         Raises:
             DataError: If there is no text, or an empty one; the message says why.
         """
+        prepared, is_cut = self.prepare_with_cut(value)
+        if is_cut:
+            self._tell_of_cuts(1, 1)
+        return prepared
+
+    def prepare_with_cut(self, value: Value) -> tuple[Tensor, bool]:
+        """Do as `prepare`, but return beside the ids whether the text was cut, instead of warning of it.
+
+        Args:
+            value: A text; a row of a table, of which the text's column is taken; or ids.
+
+        Raises:
+            DataError: If there is no text, or an empty one; the message says why.
+        """
         if isinstance(value, Picture):
             raise DataError("the model takes texts, not pictures")
         if isinstance(value, Tensor):
-            return self._checked(value)
-        return self.prepare_texts([self._text(value)])[0]
+            return self._checked(value), False
+        prepared, num_cut = self._prepare_counting_cuts([self._text(value)])
+        return prepared[0], num_cut > 0
 
     def prepare_texts(self, texts: Sequence[str]) -> Tensor:
         """The ids of the tokens of many texts, much faster than one by one.
@@ -100,17 +115,7 @@ class TextPreprocess(Preprocess):
         Raises:
             DataError: If one is empty.
         """
-        prepared = torch.full((len(texts), self.max_length), self.pad_id, dtype=torch.int64)
-        num_cut = 0
-        for start in range(0, len(texts), AT_ONCE):
-            beginnings = []
-            for place, text in enumerate(texts[start : start + AT_ONCE], start=start + 1):
-                if not text.strip():
-                    raise DataError("is an empty text" if len(texts) == 1 else f"text {place} is empty")
-                beginnings.append(text[: self.max_length * CHARACTERS_PER_TOKEN])
-            for place, encoding in enumerate(self._encodings(beginnings), start=start):
-                prepared[place, : len(encoding.ids)] = torch.tensor(encoding.ids)
-                num_cut += bool(encoding.overflowing) or len(texts[place]) > len(beginnings[place - start])
+        prepared, num_cut = self._prepare_counting_cuts(texts)
         if num_cut:
             self._tell_of_cuts(num_cut, len(texts))
         return prepared
@@ -149,6 +154,21 @@ class TextPreprocess(Preprocess):
     def _from_fields(cls, fields: dict[str, Any]) -> TextPreprocess:
         return cls(**fields)
 
+    def _prepare_counting_cuts(self, texts: Sequence[str]) -> tuple[Tensor, int]:
+        """The ids (N, max_length), and how many texts were longer."""
+        prepared = torch.full((len(texts), self.max_length), self.pad_id, dtype=torch.int64)
+        num_cut = 0
+        for start in range(0, len(texts), AT_ONCE):
+            beginnings = []
+            for place, text in enumerate(texts[start : start + AT_ONCE], start=start + 1):
+                if not text.strip():
+                    raise DataError("is an empty text" if len(texts) == 1 else f"text {place} is empty")
+                beginnings.append(text[: self.max_length * CHARACTERS_PER_TOKEN])
+            for place, encoding in enumerate(self._encodings(beginnings), start=start):
+                prepared[place, : len(encoding.ids)] = torch.tensor(encoding.ids)
+                num_cut += bool(encoding.overflowing) or len(texts[place]) > len(beginnings[place - start])
+        return prepared, num_cut
+
     def _text(self, value: Row | Text) -> str:
         if isinstance(value, Text):
             return value.content
@@ -181,7 +201,7 @@ class TextPreprocess(Preprocess):
         warnings.warn(
             f"{which} longer than {self.max_length} tokens; the model reads the first {self.max_length}",
             NescioWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
 
 
