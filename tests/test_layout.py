@@ -23,6 +23,7 @@ ACROSS_MODULES = {
     "metrics/test_metrics.py",
     "serve/test_awkward_inputs.py",
     "serve/test_page.py",
+    "serve/test_page_kinds.py",
 }
 
 

@@ -4,15 +4,19 @@ import asyncio
 import os
 import shutil
 import subprocess
+import threading
+import time
 from contextlib import contextmanager
 
 import httpx
 import pytest
+import uvicorn
 from tests.serve.helpers import PICTURE, START, pair, untrained
 
 from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
 
+WIDE = {"width": 1280, "height": 900}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -32,6 +36,30 @@ def _serving(*models, port=0):
 def serving():
     """`nescio serve` until the block ends; gives its address once it listens."""
     return _serving
+
+
+@contextmanager
+def _serving_here(models):
+    """In a thread of this process: models of encoders that only the tests know."""
+    config = uvicorn.Config(create_app(models), port=0, log_level="error", lifespan="on", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def serving_here():
+    """The service for models in memory, until the block ends; gives its address."""
+    return _serving_here
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +82,37 @@ def browser():
         chromium = playwright.chromium.launch(executable_path=found)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def expect():
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=30_000)
+    return expect
+
+
+@pytest.fixture
+def visit(browser, address, expect):
+    """Opens the page; at the end nothing may have been complained of, and nobody else asked."""
+    contexts, complaints, requests = [], [], []
+
+    def call(at=address, viewport=WIDE, **settings):
+        context = browser.new_context(viewport=viewport, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append((at, request.url)))
+        page.goto(at)
+        return page
+
+    call.complaints = complaints
+    yield call
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert {url for at, url in requests if not url.startswith(f"{at}/")} == set()
 
 
 @pytest.fixture

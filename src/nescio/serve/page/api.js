@@ -9,6 +9,9 @@ export class ServiceError extends Error {
   }
 }
 
+// An input that a model can't answer: what was entered is at fault, not the service.
+export class InputRefused extends Error {}
+
 export async function models() {
   return (await ask("v1/models")).models;
 }
@@ -17,18 +20,27 @@ export async function samples() {
   return ask("samples.json");
 }
 
-// Opinions of some models on inputs, as {name: [opinion, ...]}.
+// Opinions of some models on inputs, as {name: [opinion, ...]}; an opinion may have an error, or a note.
 export async function opinions(inputs, names) {
-  const answer = await ask("v1/opinions", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ inputs, models: names }),
-  });
-  for (const { opinions } of answer.results) {
-    const failed = opinions.find((opinion) => opinion.error !== null);
-    if (failed) throw new ServiceError(`The server said no: ${failed.error}`);
-  }
-  return Object.fromEntries(answer.results.map((result) => [result.model, result.opinions]));
+  return post(JSON.stringify({ inputs, models: names }), { "Content-Type": "application/json" });
+}
+
+// The same of a file, which the service reads as `nescio predict` does.
+export async function opinionsOfFile(file, names) {
+  const form = new FormData();
+  form.append("files", file, file.name || "picture");
+  for (const name of names) form.append("models", name);
+  return post(form, {});
+}
+
+async function post(body, headers) {
+  const answer = await ask("v1/opinions", { method: "POST", headers, body });
+  return Object.fromEntries(answer.results.map((result) => [result.model, noted(result)]));
+}
+
+function noted({ opinions, notes = [] }) {
+  const byName = new Map(notes.map(({ name, note }) => [name, note]));
+  return opinions.map((opinion) => ({ ...opinion, note: byName.get(opinion.name) ?? "" }));
 }
 
 async function ask(path, options = {}) {
@@ -47,6 +59,9 @@ async function ask(path, options = {}) {
 function refusal(response, body) {
   if (response.status === 503) {
     return new ServiceError("The server is busy.", Number(response.headers.get("Retry-After")) || 1);
+  }
+  if ([413, 422].includes(response.status) && body?.error) {
+    return new InputRefused(body.error.replace(/^the model .*? can't answer the input: /, ""));
   }
   return new ServiceError(`The server said no: ${body?.error ?? `status ${response.status}`}`);
 }

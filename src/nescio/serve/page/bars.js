@@ -1,5 +1,8 @@
 // A list of bars: name, bar, number. The list is the text that a screen reader reads.
 
+const MOST_ROWS = 12; // classes that are all shown
+const STRONGEST = 5; // of more than that
+
 export class Bars {
   constructor(list) {
     this.list = list;
@@ -13,13 +16,14 @@ export class Bars {
   }
 }
 
-// The classes of an answer: all of them, or the strongest where they are many.
-export function classRows(names, values, kind, most = 12) {
+// The classes of an answer: all of them, or where they are many the strongest, and the others together.
+export function classRows(names, values, kind) {
   const rows = names.map((name, index) => ({ name, value: values[index], kind }));
-  if (rows.length <= most) return rows;
-  const strongest = rows.sort((a, b) => b.value - a.value).slice(0, most - 2);
-  const rest = 1 - strongest.reduce((sum, row) => sum + row.value, 0);
-  return kind === "belief" ? strongest : [...strongest, { name: "all others", value: Math.max(0, rest), kind }];
+  if (rows.length <= MOST_ROWS) return rows;
+  rows.sort((a, b) => b.value - a.value);
+  const others = rows.slice(STRONGEST);
+  const rest = others.reduce((sum, row) => sum + row.value, 0);
+  return [...rows.slice(0, STRONGEST), { name: `${others.length} others`, value: rest, kind: `${kind} others` }];
 }
 
 function emptyRow() {

@@ -1,267 +1,200 @@
-// The page: one picture, a network of each kind, one threshold.
+// The page: models that take the same input side by side, that input as it suits them, and one threshold.
 
 import * as api from "./api.js";
-import { EvidentialCard, SoftmaxCard } from "./answers.js";
-import { opinionsAt } from "./asking.js";
-import { Chart, Colours } from "./chart.js";
+import { Card } from "./cards.js";
+import { Drawing } from "./drawing.js";
+import { TITLES, grouped, invitation, knowsDigits, offer, remark } from "./groups.js";
 import { Latest } from "./latest.js";
-import { Pad } from "./pad.js";
-import { paint, turn } from "./picture.js";
-import { Samples } from "./samples.js";
-import { offer, remark, sorted } from "./served.js";
-import { fitted, fromFile, fromInk } from "./source.js";
+import { Photo } from "./photo.js";
+import { TableForm } from "./table.js";
+import { TextBox } from "./text.js";
 import { Triangle } from "./triangle.js";
 import { Trouble } from "./trouble.js";
-import { ANGLES, Turning } from "./turn.js";
 
 const byId = (id) => document.getElementById(id);
-const PAUSE = 40; // milliseconds in which strokes and slider steps are gathered
-const STRIP = [0, 20, 40, 60, 80, 100, 120, 140, 160, 180];
+const PAUSE = 40; // milliseconds in which strokes, letters and slider steps are gathered
+const FEW_CLASSES = 12; // their names are shown at once
 
 class Page {
   constructor() {
-    this.evidential = this.softmax = this.source = this.shown = null;
-    this.threshold = null; // null: the model's own rule
-    this.points = new Map(); // angle -> {name of a model: opinion}
-    this.colours = new Colours();
+    this.groups = [];
+    this.models = [];
+    this.cards = [];
+    this.shown = null; // {name of a model: opinion}
+    this.refusal = null; // why there is none
+    this.threshold = null; // null: each model's own rule
     this.latest = new Latest(() => this.look(), PAUSE);
-    this.cards = { evidential: new EvidentialCard(), softmax: new SoftmaxCard() };
-    this.charts = { evidential: new Chart(byId("opinion-chart")), softmax: new Chart(byId("softmax-chart")) };
-    this.triangle = new Triangle(byId("density"), byId("corners"));
-    this.pad = new Pad(byId("pad"), () => this.drawn());
-    const groups = { digits: byId("digits"), letters: byId("letters") };
-    this.samples = new Samples(groups, (sample) => this.chosen(sample));
     this.trouble = new Trouble(() => this.again());
-    this.turning = new Turning(byId("turn"), (angle) => this.goTo(angle));
-    this.listen();
-  }
-
-  listen() {
-    byId("clear").addEventListener("click", () => this.clear());
-    byId("upload").addEventListener("change", (event) => this.upload(event.target));
-    byId("swap").addEventListener("change", () => this.take(this.source));
-    byId("angle").addEventListener("input", () => {
-      this.turning.stop();
-      this.turned();
-    });
+    this.triangle = new Triangle(byId("density"), byId("corners"));
+    const changed = () => this.changed();
+    this.panels = {
+      drawing: new Drawing(changed, this.trouble),
+      photo: new Photo(changed),
+      text: new TextBox(changed),
+      table: new TableForm(changed),
+    };
+    this.panel = null;
+    this.isOpen = false;
     byId("threshold").addEventListener("input", () => this.setThreshold(Number(byId("threshold").value)));
     byId("own").addEventListener("click", () => this.setThreshold(null));
+    byId("triangle-choice").addEventListener("change", () => this.render());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.render());
   }
 
   async start() {
     await this.trouble.attempt(async () => {
-      if (!this.samples.samples.length) this.samples.fill(await api.samples());
-      this.offer(sorted(await api.models()));
-      this.chosen(this.samples.named("1"));
+      this.groups = grouped(await api.models());
+      const first = this.groups.find(({ kind }) => kind !== null);
+      if (first) await this.choose(first);
+      else byId("remark").textContent = remark(this.groups, { kind: null, models: [] });
+      byId("remark").hidden = !byId("remark").textContent;
     });
   }
 
-  offer(served) {
-    byId("remark").textContent = remark(served);
+  // What is asked ---------------------------------------------------------------------------------
+
+  async choose(group) {
+    this.panel?.close?.();
+    const { kind, models } = group;
+    this.models = models;
+    this.panel = this.panels[kind];
+    this.isOpen = false;
+    this.shown = this.refusal = null;
+    byId("remark").textContent = remark(this.groups, group);
     byId("remark").hidden = !byId("remark").textContent;
-    for (const kind of ["evidential", "softmax"]) {
-      offer(byId(`${kind}-choice`), served[kind], (model) => this.choose(kind, model));
-      for (const part of document.querySelectorAll(`.for-${kind}`)) part.hidden = !served[kind].length;
-      this[kind] = served[kind][0] ?? null;
-      if (this[kind]) byId(`${kind}-about`).textContent = this[kind].about;
-    }
+    byId("invitation").textContent = invitation(group);
+    byId("panel-title").textContent = TITLES[kind];
+    const shown = this.groups.filter((one) => one.kind !== null);
+    offer(byId("groups"), shown, group, (chosen) => this.trouble.attempt(() => this.choose(chosen)));
+    for (const panel of Object.values(this.panels)) panel.element.hidden = panel !== this.panel;
+    byId("turned").hidden = kind !== "drawing";
+    byId("about-digits").hidden = !(kind === "drawing" && models[0].trained_on === "mnist");
+    byId("about-others").hidden = !byId("about-digits").hidden;
+    this.listClasses(kind === "drawing" && knowsDigits(models[0]) ? [] : models[0].classes);
+    this.deal();
+    document.querySelector("main").hidden = false;
     this.setThreshold(null);
+    await this.panel.open(models);
+    this.isOpen = true;
+    this.changed();
   }
 
-  choose(kind, model) {
-    this[kind] = model;
-    byId(`${kind}-about`).textContent = model.about;
-    if (kind === "evidential") this.samples.opinions = null;
-    this.take(this.source);
-    if (kind === "evidential") this.setThreshold(null);
+  // A card for each model.
+  deal() {
+    const short = this.panel.element.querySelector(".short");
+    short.replaceChildren();
+    this.cards = this.models.map((model) => new Card(model, shortFor(model, short)));
+    byId("cards").replaceChildren(...this.cards.map(({ element }) => element));
+    byId("cards").classList.toggle("alone", this.cards.length === 1);
+    for (const part of document.querySelectorAll(".for-evidential")) part.hidden = !this.evidential.length;
+    const names = this.evidential.map(({ name }) => name);
+    byId("triangle-choice").replaceChildren(...names.map((name) => new Option(name, name)));
+    byId("triangle-label").hidden = names.length < 2;
+    byId("triangle").hidden = !names.length || this.models[0].classes.length < 3;
   }
 
-  // Sources -------------------------------------------------------------------------------------
-
-  drawn() {
-    if (!this.source?.drawn) this.begin();
-    this.take(fromInk(this.pad.ink()));
+  listClasses(classes) {
+    const details = byId("classes");
+    details.hidden = !classes.length;
+    details.open = classes.length <= FEW_CLASSES;
+    details.querySelector("summary").textContent = `It knows ${classes.length} classes`;
+    details.querySelector("p").textContent = classes.join(", ");
   }
 
-  chosen(sample) {
-    this.pad.clear();
-    this.begin(sample);
-    this.take(sample.source);
+  get evidential() {
+    return this.models.filter((model) => model.evidential);
   }
 
-  async upload(input) {
-    const [file] = input.files;
-    input.value = ""; // the same file can be chosen again
-    if (!file) return;
-    try {
-      const source = await fromFile(file);
-      this.pad.clear();
-      this.begin();
-      byId("swap-label").hidden = false;
-      this.take(source);
-    } catch {
-      this.trouble.say(`${file.name} is not a picture that this browser can read.`, false);
+  changed() {
+    this.refusal = null;
+    if (!this.panel.isReady) {
+      this.shown = null; // else the last answer stands until the next one is there
+      this.panel.answered?.({});
     }
-  }
-
-  clear() {
-    this.pad.clear();
-    this.begin();
-    this.take(null);
-  }
-
-  // A new picture starts upright and as it is.
-  begin(sample = null) {
-    this.samples.press(sample);
-    byId("angle").value = 0;
-    byId("swap").checked = false;
-    byId("swap-label").hidden = true;
-  }
-
-  // Another picture, or another way to look at it: what was seen before goes.
-  take(source) {
-    this.turning.stop();
-    this.source = source;
-    this.points = new Map();
-    this.colours = new Colours();
-    if (!source) this.shown = null; // else the last answer stands until the next one is there
-    this.strip();
-    this.turned();
-  }
-
-  turned() {
-    byId("degrees").textContent = `${this.angle}°`;
-    if (this.source && this.main) paint(byId("seen"), this.seen(this.main));
-    byId("seen").hidden = !this.source;
     this.render();
-    return this.source && this.main ? this.latest.ask() : null;
+    return this.panel.isReady ? this.latest.ask() : null;
   }
 
-  get angle() {
-    return Number(byId("angle").value);
-  }
-
-  get main() {
-    return this.evidential ?? this.softmax;
-  }
-
-  seen(model, angle = this.angle) {
-    const swap = Boolean(this.source.uploaded) && byId("swap").checked;
-    return turn(fitted(this.source, model.input_shape, swap), angle);
-  }
-
-  // Asking --------------------------------------------------------------------------------------
+  // Asking ----------------------------------------------------------------------------------------
 
   async look() {
-    const { points, angle } = this;
-    if (!this.source || !this.main) return;
+    const { panel, models } = this;
+    if (!panel?.isReady) return;
     await this.trouble.attempt(async () => {
-      const [answer] = await this.opinions([angle]);
-      if (points !== this.points) return; // another picture or another model came between
-      points.set(angle, answer);
-      this.shown = answer;
-      if (this.evidential && !this.samples.opinions) await this.judgeSamples();
+      try {
+        const answer = await panel.ask(models.map(({ name }) => name));
+        if (!answer || models !== this.models || !panel.isReady) return;
+        this.shown = answer;
+        this.refusal = null;
+        await panel.answered?.(answer);
+      } catch (error) {
+        if (!(error instanceof api.InputRefused)) throw error;
+        if (models !== this.models) return;
+        this.shown = null;
+        this.refusal = error.message;
+      }
     });
     this.render();
-  }
-
-  opinions(angles) {
-    const models = [this.evidential, this.softmax].filter(Boolean);
-    return opinionsAt(angles, models, (model, angle) => this.seen(model, angle));
-  }
-
-  async judgeSamples() {
-    const model = this.evidential;
-    const answer = await api.opinions(this.samples.inputs(model.input_shape), [model.name]);
-    if (model === this.evidential) this.samples.opinions = answer[model.name];
-  }
-
-  // Whether the picture was seen at this angle. Where motion is not wanted, all angles are asked for at once.
-  async goTo(angle) {
-    if (!this.source) return false;
-    const { points } = this;
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      await this.turnAtOnce();
-      return false;
-    }
-    byId("angle").value = angle;
-    await this.turned();
-    return points === this.points && points.has(angle);
-  }
-
-  async turnAtOnce() {
-    const { points } = this;
-    await this.trouble.attempt(async () => {
-      const answers = await this.opinions(ANGLES);
-      answers.forEach((answer, index) => points.set(ANGLES[index], answer));
-    });
-    this.render();
-    this.turning.stop();
   }
 
   again() {
-    return this.main ? this.latest.ask() : this.start();
+    return this.isOpen ? this.latest.ask() : this.start();
   }
 
-  // Showing -------------------------------------------------------------------------------------
+  // Showing ---------------------------------------------------------------------------------------
 
   setThreshold(value) {
     this.threshold = value;
     const own = value === null;
-    if (own) byId("threshold").value = this.mark ?? 0.5;
-    const number = this.mark?.toFixed(2);
-    byId("threshold-value").textContent = !own ? number : number ? `${number} (its own)` : "its own rule";
+    const [first] = this.evidential;
+    const mark = first ? this.markOf(first) : null;
+    if (own) byId("threshold").value = mark ?? 0.5;
+    const number = mark?.toFixed(2);
+    const several = new Set(this.evidential.map((model) => model.threshold)).size > 1;
+    const its = several ? "their own" : number ? `${number} (its own)` : "its own rule";
+    byId("threshold-value").textContent = own ? its : number;
     byId("own").disabled = own;
-    this.render();
+    if (this.isOpen) this.render();
   }
 
-  // The threshold as a number from 0 to 1; null where the model's own rule is not one of uncertainty.
-  get mark() {
-    return this.threshold ?? (this.evidential ? this.evidential.threshold : 0.5);
+  // The threshold as a number from 0 to 1; null where the model's own rule is not one of uncertainty. A model
+  // without evidence is compared with the first that has it.
+  markOf(model) {
+    const ruled = model.evidential ? model : this.evidential[0];
+    return ruled ? (this.threshold ?? ruled.threshold) : null;
   }
 
   render() {
-    byId("sample-summary").textContent = this.evidential ? this.samples.judge(this.threshold) : "";
-    for (const kind of ["evidential", "softmax"]) {
-      if (this[kind]) this.renderCard(kind, this[kind]);
-    }
+    this.panel.render?.(this.threshold, (model) => this.markOf(model));
+    for (const card of this.cards) this.renderCard(card);
+    this.renderTriangle();
   }
 
-  renderCard(kind, { name, classes, prior }) {
-    const opinion = this.shown?.[name];
-    const card = this.cards[kind];
-    if (!opinion) card.clear(classes, this.source, this.mark);
-    else if (kind === "evidential") card.show(opinion, classes, this.threshold, this.mark);
-    else card.show(opinion, classes, this.mark);
-    if (kind === "evidential") this.renderTriangle(opinion, classes, prior);
-    const points = [...this.points].map(([angle, answer]) => point(angle, answer[name], kind === "evidential"));
-    const threshold = kind === "evidential" ? this.mark : null;
-    this.charts[kind].show({ points, names: classes, angle: this.angle, threshold, colours: this.colours });
+  renderCard(card) {
+    const opinion = this.shown?.[card.model.name];
+    const mark = this.markOf(card.model);
+    if (this.refusal !== null) card.fail(this.refusal);
+    else if (opinion) card.show(opinion, this.threshold, mark);
+    else card.clear(...this.panel.nothing, mark);
   }
 
-  renderTriangle(opinion, classes, prior) {
-    byId("triangle").hidden = classes.length < 3;
-    if (!opinion || classes.length < 3) return this.triangle.clear();
-    const corners = this.triangle.show(opinion, classes, prior);
+  renderTriangle() {
+    const model = this.evidential.find(({ name }) => name === byId("triangle-choice").value);
+    const opinion = model && this.shown?.[model.name];
+    byId("alphas").textContent = "";
+    if (!opinion || opinion.error !== null || model.classes.length < 3) return this.triangle.clear();
+    const corners = this.triangle.show(opinion, model.classes, model.prior);
     const part = ({ name, alpha }) => `${name}: ${alpha < 100 ? alpha.toFixed(1) : Math.round(alpha)}`;
     byId("alphas").textContent = `alpha ${corners.map(part).join(", ")}`;
   }
-
-  strip() {
-    const pictures = this.source && this.main ? STRIP.map((angle) => this.seen(this.main, angle)) : [];
-    for (const strip of document.querySelectorAll(".strip")) strip.replaceChildren(...pictures.map(thumbnail));
-  }
 }
 
-function thumbnail(picture) {
-  const canvas = document.createElement("canvas");
-  paint(canvas, picture);
-  return canvas;
-}
-
-function point(angle, { probabilities, uncertainty }, evidential) {
-  return evidential ? { angle, probabilities, uncertainty } : { angle, probabilities };
+function shortFor({ name }, parent) {
+  const line = document.createElement("p");
+  const sentence = document.createElement("b");
+  line.append(`${name}: `, sentence);
+  parent.append(line);
+  return sentence;
 }
 
 new Page().start();

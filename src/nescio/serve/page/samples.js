@@ -12,9 +12,15 @@ export class Samples {
     this.opinions = null;
   }
 
-  fill({ size, groups }) {
+  // isShown: (sample) -> whether it is of use for the models that are asked.
+  fill({ size, groups }, isShown) {
+    this.samples = [];
+    this.opinions = null;
     for (const [group, pictures] of Object.entries(groups)) {
-      for (const { name, pixels } of pictures) this.add(group, name, fromSample({ pixels, size }));
+      const shown = pictures.filter(isShown);
+      this.groups[group].replaceChildren();
+      this.groups[group].hidden = document.getElementById(`${group}-title`).hidden = !shown.length;
+      for (const { name, pixels } of shown) this.add(group, name, fromSample({ pixels, size }));
     }
   }
 

@@ -8,10 +8,6 @@ export function accepts(opinion, threshold) {
   return opinion.uncertainty < threshold;
 }
 
-export function sentence(opinion, threshold) {
-  return accepts(opinion, threshold) ? itIs(opinion.best) : UNKNOWN;
-}
-
 export function itIs(name) {
   if (!/^([0-9]+|[A-Za-z])$/.test(name)) return `It is “${name}”`;
   const vowel = /^(8\d*|11|18|[AEFHILMNORSX])$/i.test(name);
