@@ -191,6 +191,8 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_changes_them() -> No
     )
     model = nescio.TrainedModel.train(pictures, network=TinySpec.kind, settings=slow, fine_tune=True)
     assert model.encoder is None
+    used = model.training["settings"]
+    assert (used["optimizer"], used["warmup"], used["encoder_rate"]) == ("adamw", 0.1, 0.1)
     weights = TinySpec(128, 2).pretrained_weights()
     for name, value in weights.items():
         now = model.module.state_dict()[name]

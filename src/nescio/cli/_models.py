@@ -150,7 +150,7 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    how = how.resolved(len(known))
+    how = how.resolved(len(known), fine_tuned=fine_tune)
     assert how.epochs is not None
     with (
         logs_kept_quiet(logging.INFO),
