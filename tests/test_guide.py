@@ -72,3 +72,13 @@ def test_your_own_data_in_python():
         == "new.csv, line 3, column length: a finite number expected that float32 can hold, got 'ten'"
     )
     assert [small["name"], broken["name"]] == ["new.csv:1", "new.csv:2"]
+
+
+def test_tables_and_texts():
+    with pytest.warns(ev.NescioWarning, match="column id is dropped: it counts the rows"):
+        names = example("Tables and texts")
+    known, unseen, gap = names["records"]
+    assert (known["best"], known["error"], unseen["error"]) == ("rose", None, None)
+    assert gap["error"] == "new.csv, line 4, column picked: a date expected, year-month-day, got ''"
+    kinds = [column.kind for column in names["model"].preprocess.schema.columns]
+    assert kinds == ["category", "date", "number"]
