@@ -15,6 +15,7 @@ from nescio.metrics.calibration import (
     raw_accuracy,
     reliability,
 )
+from nescio.metrics.classes import ClassMeasures, class_measures, confusion_matrix
 from nescio.metrics.detection import (
     Detection,
     EntropyCDF,
@@ -36,6 +37,7 @@ from nescio.metrics.selective import (
 from nescio.metrics.summary import detection_summary, summary
 
 __all__ = [
+    "ClassMeasures",
     "Detection",
     "EntropyCDF",
     "Interval",
@@ -48,6 +50,8 @@ __all__ = [
     "answered_share",
     "area_under_risk_coverage",
     "brier_score",
+    "class_measures",
+    "confusion_matrix",
     "detection",
     "detection_by_measure",
     "detection_summary",
