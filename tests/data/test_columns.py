@@ -139,3 +139,30 @@ def test_columns_that_can_not_be():
         NumberColumn("a", style="Roman")
     with pytest.raises(InputError, match="style must be one of"):
         DateColumn("a", style="Roman")
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "text"),
+    [
+        (NumberColumn("age"), "0.1", "0.1"),
+        (NumberColumn("age"), "-12", "-12"),
+        (NumberColumn("age"), "1234567.5", "1234567.5"),
+        (NumberColumn("time", offset=1.7e9), "1700000123", "1700000123"),
+        (NUMBER, "11.25", "11.25"),
+        (NUMBER, "?", ""),
+        (CATEGORY, "red", "red"),
+        (CATEGORY, "green", "(another)"),
+        (CATEGORY, "", ""),
+        (CategoryColumn("colour", ("blue", "red")), "green", "(another)"),
+        (DATE, "02/01/2024 06:30", "2024-01-02 06:30"),
+        (DATE, "NA", ""),
+        (DateColumn("day"), "1999-12-31", "1999-12-31"),
+    ],
+)
+def test_a_cell_can_be_read_again(column, cell, text):
+    numbers = np.array(column.encode(cell), np.float32).tolist()
+    assert column.decode(numbers) == text
+
+
+def test_days_that_no_calendar_has():
+    assert DateColumn("day").decode([1e30, *[0.0] * 9]) == "(no date)"

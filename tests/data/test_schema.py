@@ -101,3 +101,8 @@ def test_the_usual_places_of_labels():
     assert label_column(("x", "Target", "y"), 3) == 1
     assert label_column(("x", "z"), 2) == 1
     assert label_column(None, 4) == 3
+
+
+def test_a_row_can_be_read_again():
+    numbers = SCHEMA.encode(row("red,2.5", "colour,size"))
+    assert dict(zip(SCHEMA.names, SCHEMA.decode(numbers), strict=True)) == {"size": "2.5", "colour": "red"}

@@ -33,6 +33,7 @@ NUMBER_STYLES = ("plain", "1,234.5", "1.234,5")
 DAYS_OF_YEAR = 365.2425
 _EPOCH = datetime(1970, 1, 1)
 _SECONDS_OF_DAY = 86_400
+HALF = 0.5  # an indicator above it says yes
 
 
 def is_gap(cell: str) -> bool:
@@ -113,6 +114,10 @@ class Column(ABC):
     def encode(self, cell: str) -> Sequence[float]:
         """A cell as numbers. Raises DataError, which says what was expected, where it can't be one."""
 
+    @abstractmethod
+    def decode(self, numbers: Sequence[float]) -> str:
+        """The text of a cell, for people, back from the numbers that `encode` made of it."""
+
     def encode_all(self, cells: Sequence[str], place_of: Callable[[int], str]) -> np.ndarray:
         """All cells (N,) as numbers (N, features), float32. place_of: where a row is, for messages."""
         position: dict[str, int] = {}
@@ -183,6 +188,15 @@ class NumberColumn(Column):
             return (number - self.offset,)
         return (number - self.offset, 0.0)
 
+    def decode(self, numbers: Sequence[float]) -> str:
+        """Nothing for a gap; as many digits as float32 knows."""
+        if self.filled is not None and numbers[1] > HALF:
+            return ""
+        if self.offset:
+            return f"{numbers[0] + self.offset:.10g}"
+        number = float(str(np.float32(numbers[0])))  # 0.1 and not 0.10000000149
+        return str(number).removesuffix(".0")
+
 
 @dataclass(frozen=True)
 class CategoryColumn(Column):
@@ -246,6 +260,15 @@ class CategoryColumn(Column):
         elif self.has_other:
             encoded[len(self.values)] = 1.0
         return tuple(encoded)
+
+    def decode(self, numbers: Sequence[float]) -> str:
+        """Nothing for a gap; a value that training did not know is not remembered."""
+        for value, number in zip(self.values, numbers, strict=False):
+            if number > HALF:
+                return value
+        if self.has_gaps and numbers[-1] > HALF:
+            return ""
+        return "(another)"
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -320,6 +343,16 @@ class DateColumn(Column):
         if self.filled is not None:
             encoded.append(0.0)
         return encoded
+
+    def decode(self, numbers: Sequence[float]) -> str:
+        """Nothing for a gap; else year, month and day, with the time where it matters."""
+        if self.filled is not None and numbers[-1] > HALF:
+            return ""
+        try:
+            moment = _EPOCH + timedelta(days=numbers[0] + self.origin)
+        except OverflowError:
+            return "(no date)"
+        return moment.strftime("%Y-%m-%d %H:%M" if self.has_time else "%Y-%m-%d")
 
 
 def _on_circle(turns: float) -> list[float]:

@@ -155,6 +155,22 @@ class TableSchema:
                 raise DataError(f"{row.place}, column {called}: {error}") from error
         return torch.tensor(numbers, dtype=torch.float32)
 
+    def decode(self, numbers: Tensor) -> tuple[str, ...]:
+        """A row of numbers (F,) as the texts of its cells, one for each of `names`, for people to read.
+
+        Example:
+            >>> TableSchema.of_numbers(("length", "width")).decode(torch.tensor([2.5, 4.0]))
+            ('2.5', '4')
+        """
+        values = numbers.tolist()
+        cells = []
+        start = 0
+        for column in self.columns:
+            end = start + len(column.features)
+            cells.append(column.decode(values[start:end]))
+            start = end
+        return tuple(cells)
+
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for a model file."""
         return {
