@@ -23,6 +23,7 @@ ROOMS = [
     "nescio.metrics",
     "nescio.opinions",
     "nescio.posthoc",
+    "nescio.reports",
 ]
 # Of nescio itself, those that come from elsewhere.
 OTHERS = ["EvidentialLoss", "from_softmax"]

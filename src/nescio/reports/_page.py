@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,11 +41,12 @@ def require_extras() -> None:
             raise MissingExtraError("demo", package) from error
 
 
-def page_template(path: Path) -> Template:
+def page_template(path: Path, filters: Mapping[str, Callable[..., str]] | None = None) -> Template:
     """A template of a report; one that ends with .html.j2 escapes what it is given.
 
     Args:
         path: The template. It may include `look.css.j2`, the style that all reports share.
+        filters: Functions that the template may put values through, by name.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -57,4 +59,5 @@ def page_template(path: Path) -> Template:
     )
     environment.globals["palette"] = PALETTE
     environment.globals["dark_palette"] = DARK_PALETTE
+    environment.filters.update(filters or {})
     return environment.get_template(path.name)

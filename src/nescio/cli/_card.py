@@ -1,0 +1,98 @@
+"""The model card that `train` and `evaluate` leave behind."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from nescio.errors import NescioError
+
+if TYPE_CHECKING:
+    from nescio.data import Dataset, Table, Texts
+    from nescio.inference.model import TrainedModel
+    from nescio.opinions.categorical import Prediction
+
+    Data = Dataset | Table | Texts
+
+
+class Measured(NamedTuple):
+    """A model, the data it was measured on, what it says of it and of OOD inputs, and the measures."""
+
+    model: TrainedModel
+    data: Data
+    prediction: Prediction
+    ood: Prediction | None
+    measures: dict[str, Any]
+
+
+def card_after_training(
+    out: Path, model: TrainedModel, held_out: Data, prediction: Prediction, data: str
+) -> None:
+    """Write the card beside the model; where that can't be, one line says why, and the model stays.
+
+    data: what the command was given.
+    """
+    from nescio.reports import CardContext, write_card
+
+    context = CardContext(name=out.resolve().name, split=_split_text(held_out, data), command=_command())
+    try:
+        path = write_card(model, held_out, out, prediction=prediction, context=context)
+    except NescioError as error:
+        typer.echo(f"no model card was written: {error}", err=True)
+    else:
+        typer.echo(f"{path}: the model card; card.md is the same for a model hub")
+
+
+def card_of_evaluation(folder: Path, path: Path, measured: Measured, ood_name: str | None) -> None:
+    """Write the card of a model that was measured; path: that of its file, or of the folder of its run.
+
+    Raises:
+        NescioError: If it can't be written.
+    """
+    from nescio.inference._model_file import MODEL_NAME, model_path
+    from nescio.reports import CardContext, write_card
+
+    path = model_path(path).resolve()
+    name = path.stem
+    if path.name == MODEL_NAME:
+        name = path.parent.name  # all runs call it alike
+    context = CardContext(
+        name=name,
+        model_file=path.name,
+        split="as given; the figures hold for new inputs only if the model was not trained on it",
+        ood_name=ood_name or "",
+        command=_command(),
+    )
+    written = write_card(
+        measured.model,
+        measured.data,
+        folder,
+        prediction=measured.prediction,
+        ood=measured.ood,
+        context=context,
+    )
+    typer.echo(f"{written}: the model card; card.md is the same for a model hub", err=True)
+
+
+def _split_text(held_out: Data, data: str) -> str:
+    """How what is held out was chosen, as `open_to_train` and `split` do it."""
+    from nescio.data._catalog import in_catalog
+    from nescio.data.dataset import PARTS
+
+    if in_catalog(data):
+        return "the test part of the data set"
+    if held_out.parts is not None:
+        found = list(set(held_out.parts.tolist()))
+        if len(found) == 1 and PARTS[found[0]] != "train":
+            return f"what the data itself names its {PARTS[found[0]]} part"
+    if held_out.groups is not None:
+        return "whole groups, drawn by chance, and held out from the training"
+    return "drawn by chance from every class alike, and held out from the training"
+
+
+def _command() -> str:
+    return shlex.join(["nescio", *sys.argv[1:]])
