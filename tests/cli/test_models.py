@@ -100,7 +100,8 @@ def test_help_lists_the_methods_there_are(run, monkeypatch):
 
 def test_train_leaves_model_metrics_and_checkpoint(model):
     names = {path.name for path in model.parent.iterdir()}
-    assert names == {"model.safetensors", "metrics.jsonl", "settings.json", "checkpoint.safetensors"}
+    run_files = {"model.safetensors", "metrics.jsonl", "settings.json", "checkpoint.safetensors"}
+    assert names == run_files | {"card.md", "report.html", "card"}
     lines = [json.loads(line) for line in (model.parent / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == 12
     assert lines[-1]["held_out_accuracy"] > 0.8

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nescio.cli import _training
+from nescio.cli._card import Measured, card_after_training, card_of_evaluation
 from nescio.cli._console import encoding_progress, epoch_progress, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
     from nescio.data import Dataset, Table, Texts
     from nescio.inference.model import TrainedModel
+    from nescio.opinions.categorical import Prediction
     from nescio.posthoc.abstention import AbstentionRule
     from nescio.training import TrainingSettings
 
@@ -169,8 +171,11 @@ def train(
         )
     if is_first_process():
         model.module.cpu()
-        model.with_rule(_rule_of(out / "model.safetensors", model)).save(out / "model.safetensors")
-        _print_result(out / "model.safetensors", model, test)
+        model = model.with_rule(_rule_of(out / "model.safetensors", model))
+        model.save(out / "model.safetensors")
+        prediction = model.predict(model.preprocess.inputs_of(test), independent=True)
+        _print_result(out / "model.safetensors", model, test, prediction)
+        card_after_training(out, model, test, prediction, data)
         _require_learned(out, model, how)
 
 
@@ -185,13 +190,13 @@ def _require_learned(out: Path, model: TrainedModel, how: TrainingSettings) -> N
         )
 
 
-def _print_result(path: Path, model: TrainedModel, test: Dataset | Table | Texts) -> None:
+def _print_result(
+    path: Path, model: TrainedModel, test: Dataset | Table | Texts, prediction: Prediction
+) -> None:
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
 
-    figures = summary(
-        model.predict(model.preprocess.inputs_of(test), independent=True), model.labels_of(test)
-    )
+    figures = summary(prediction, model.labels_of(test))
     typer.echo(
         f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
@@ -368,14 +373,23 @@ def evaluate(
     label: Label = None,
     as_json: Annotated[bool, typer.Option("--json", help="The measures as a JSON object.")] = False,
     data_dir: DataDir = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Write a model card, card.md and report.html, into this folder.")
+    ] = None,
 ) -> None:
     """Measure accuracy, calibration and selective prediction; with --ood, OOD detection."""
     from nescio.inference._named_paths import named_paths
     from nescio.inference.model import TrainedModel
 
+    paths = named_paths(models)
+    if card is not None:
+        _require_one_card(card, paths)
     results = {}
-    for name, path in named_paths(models).items():
-        results[name] = _measures_of(TrainedModel.load(path), data, ood, label, data_dir)
+    for name, path in paths.items():
+        measured = _measure(TrainedModel.load(path), data, ood, label, data_dir)
+        results[name] = measured.measures
+        if card is not None:
+            card_of_evaluation(card, path, measured, ood)
     if as_json:
         only = next(iter(results.values()))
         typer.echo(json.dumps(only if len(results) == 1 else results))
@@ -383,19 +397,32 @@ def evaluate(
         _print_measures(results)
 
 
-def _measures_of(
+def _require_one_card(folder: Path, paths: dict[str, Path]) -> None:
+    """Refuse before anything is measured what no card can be written for."""
+    from nescio.reports._page import require_extras
+
+    if len(paths) > 1:
+        raise InputError(f"--card is for one model, got {len(paths)}; call it once for each")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--card must be a folder, got the file {folder}")
+    require_extras()
+
+
+def _measure(
     model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
-) -> dict[str, Any]:
+) -> Measured:
     from nescio.cli._sources import open_for, open_inputs
     from nescio.metrics import detection_summary, summary
 
     known = open_for(model, data, data_dir, label)
     prediction = model.predict(model.preprocess.inputs_of(known), independent=True)
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
+    ood_prediction = None
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)
-        result["ood"] = detection_summary(prediction, model.predict(ood_inputs, independent=True))
-    return result
+        ood_prediction = model.predict(ood_inputs, independent=True)
+        result["ood"] = detection_summary(prediction, ood_prediction)
+    return Measured(model, known, prediction, ood_prediction, result)
 
 
 def _print_measures(results: dict[str, dict[str, Any]]) -> None:
