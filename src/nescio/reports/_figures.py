@@ -37,7 +37,7 @@ def draw_figures(results: Results, classes: Sequence[str], most_classes: int) ->
     Args:
         results: What was measured.
         classes: The names of the K classes.
-        most_classes: With more classes there is no matrix.
+        most_classes: The largest number of classes for which there is a matrix.
     """
     with chart_style():
         figures = {}
