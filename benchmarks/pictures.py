@@ -20,6 +20,7 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from nescio.training import TrainingSettings
 
 SIZE = 256
 EPOCHS = 3
+ROUNDS = 2
 LIMIT = 2 * 2**30  # bytes of private memory of the streamed training
 LEAST_SPEED = 0.8  # of the resident training's
 CLASSES = 10
@@ -100,15 +102,18 @@ def opened(folder: Path, size: int) -> Dataset:
     return data
 
 
-def train(data: Dataset) -> dict[str, object]:
+def train(data: Dataset) -> dict[str, Any]:
     """Train, and say how long the epochs took, how much memory was used, and how good the last one was."""
     torch.manual_seed(0)
     settings = TrainingSettings(epochs=EPOCHS, batch_size=128, precision="float32")
+    start = time.process_time()
     model = TrainedModel.train(data, network=network(), settings=settings)
+    cpu_seconds = time.process_time() - start
     history = model.training["history"]
     weights = torch.cat([parameter.detach().flatten() for parameter in model.module.parameters()])
     return {
         "seconds": [epoch["seconds"] for epoch in history],
+        "cpu_seconds": cpu_seconds / EPOCHS,
         "accuracy": history[-1]["accuracy"],
         "weights": float(weights.double().sum()),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -141,23 +146,34 @@ def _cache_state() -> list[tuple[str, int]]:
     return sorted((str(path), path.stat().st_mtime_ns) for path in cache.rglob("*.npy"))
 
 
-def run(what: str, folder: Path, size: int, cache: Path) -> dict[str, object]:
+def run(what: str, folder: Path, size: int, cache: Path) -> dict[str, Any]:
     """One training in a process of its own; what it printed."""
     command = [sys.executable, "-m", "benchmarks.pictures", what, str(folder), str(size)]
     environment = {**os.environ, "NESCIO_CACHE": str(cache)}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def measure(folder: Path, size: int = SIZE) -> dict[str, object]:
-    """Both trainings, with a cache of their own."""
+def measure(folder: Path, size: int = SIZE) -> dict[str, Any]:
+    """Both trainings in turn, with a cache of their own; the quickest epoch of each counts.
+
+    Whatever else runs on the machine slows some epochs down, and rarely all of them.
+    """
+    seconds: dict[str, list[float]] = {"streamed": [], "resident": []}
+    cpu_seconds: dict[str, list[float]] = {"streamed": [], "resident": []}
+    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="benchmark-cache-") as cache:
-        streamed = run("streamed", folder, size, Path(cache))
-        resident = run("resident", folder, size, Path(cache))
-    # Of epochs that are disturbed by whatever else runs here, the quickest says most.
-    speed = min(resident["seconds"]) / min(streamed["seconds"])  # type: ignore[call-overload]
-    return {"streamed": streamed, "resident": resident, "speed": speed}
+        for _ in range(ROUNDS):
+            for what in seconds:
+                one = run(what, folder, size, Path(cache))
+                print(what, json.dumps(one), flush=True)
+                seconds[what] += one["seconds"]
+                cpu_seconds[what].append(one["cpu_seconds"])
+                found.setdefault(what, one)
+    found["speed"] = min(seconds["resident"]) / min(seconds["streamed"])
+    found["cpu_speed"] = min(cpu_seconds["resident"]) / min(cpu_seconds["streamed"])
+    return found
 
 
 def main() -> None:
@@ -175,12 +191,9 @@ def main() -> None:
         train_resident(folder, number or SIZE)
     else:
         found = measure(folder, number or SIZE)
-        for name in ("streamed", "resident"):
-            print(name, json.dumps(found[name]))
-        print(f"speed of the streamed training: {found['speed']:.2f} times the resident one's")
-        streamed = found["streamed"]
-        assert isinstance(streamed, dict)
-        sys.exit(bool(streamed["decoded_again"]) or found["speed"] < LEAST_SPEED)  # type: ignore[operator]
+        print(f"speed of the streamed training: {found['speed']:.2f} times the resident one's by the clock, ")
+        print(f"{found['cpu_speed']:.2f} times by the processor's time, threads that read ahead included")
+        sys.exit(found["streamed"]["decoded_again"] or found["speed"] < LEAST_SPEED)
 
 
 if __name__ == "__main__":
