@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import torch
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
 STUDIES = Path(__file__).parent / "studies"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -69,3 +71,18 @@ def registry():
         pytest.skip(reason)
 
     return out_of_reach
+
+
+# Playwright holds an event loop while it runs: with the module it ends, so that others can have theirs.
+@pytest.fixture(scope="module")
+def browser():
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        reason = f"needs a browser: one of {', '.join(BROWSERS)} (Debian: apt install chromium)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found)
+        yield chromium
+        chromium.close()

@@ -269,3 +269,40 @@ def test_a_license_that_is_none(license):
 def test_markdown_shows_what_it_is_given(text):
     rendered = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(card._markdown(text))
     assert html.unescape(rendered) == f"<p>{text}</p>\n"
+
+
+LOOKS = [("light", 1200), ("dark", 1200), ("light", 390), ("dark", 390)]
+
+
+@pytest.fixture(scope="module")
+def nasty_folder(tmp_path_factory):
+    """Names that are hard to lay out, and a matrix wider than a telephone."""
+    folder = tmp_path_factory.mktemp("nasty")
+    classes = (*NASTY, *(f"another class {place}" for place in range(16)))
+    data = corners(200, classes, noise=0.4)
+    write_card(trained(data, epochs=1), data, folder, context=CardContext(name="x" * 300))
+    return folder
+
+
+@pytest.mark.parametrize("which", ["folder", "nasty_folder"])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_it_fits_every_screen(browser, request, which, scheme, width):
+    address = (request.getfixturevalue(which) / "report.html").as_uri()
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    asked = []
+    problems = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: problems.append(message.text))
+    page.goto(address)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert asked == [address]
+    assert problems == []
+    colours = page.evaluate(
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    )
+    dark = ["rgb(20, 24, 29)", "rgb(232, 236, 240)"]
+    light = ["rgb(255, 255, 255)", "rgb(27, 31, 36)"]
+    assert colours == {"light": light, "dark": dark}[scheme]
+    ink = page.evaluate("getComputedStyle(document.querySelector('.chart svg text')).fill")
+    assert ink == colours[1]
+    page.close()

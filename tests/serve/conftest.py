@@ -1,8 +1,6 @@
-"""A real server in a process of its own, and a real browser, for the tests that need them."""
+"""A real server in a process of its own, for the tests that need one."""
 
 import asyncio
-import os
-import shutil
 import subprocess
 import threading
 import time
@@ -17,7 +15,6 @@ from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
 
 WIDE = {"width": 1280, "height": 900}
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @contextmanager
@@ -67,21 +64,6 @@ def address(serving):
     """The bundled pair, served."""
     with serving() as there:
         yield there
-
-
-# Playwright holds an event loop while it runs: with the module it ends, so that others can have theirs.
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        reason = f"needs a browser: one of {', '.join(BROWSERS)} (Debian: apt install chromium)"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
