@@ -54,8 +54,8 @@ def test_training_leaves_a_card_beside_the_model(trained):
 
 def test_training_says_where_the_card_is(flowers, tmp_path, capsys):
     call("train", flowers, "--out", tmp_path / "run", *FEW)
-    out = capsys.readouterr().out
-    assert f"{tmp_path / 'run' / 'report.html'}: the model card" in out
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'run' / 'report.html'}: the model card" in said
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])

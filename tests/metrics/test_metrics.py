@@ -6,6 +6,7 @@ import pytest
 from nescio import metrics
 
 PUBLIC = [
+    "ClassMeasures",
     "Detection",
     "EntropyCDF",
     "Interval",
@@ -18,6 +19,8 @@ PUBLIC = [
     "answered_share",
     "area_under_risk_coverage",
     "brier_score",
+    "class_measures",
+    "confusion_matrix",
     "detection",
     "detection_by_measure",
     "detection_summary",

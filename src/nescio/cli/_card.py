@@ -44,7 +44,7 @@ def card_after_training(
     except NescioError as error:
         typer.echo(f"no model card was written: {error}", err=True)
     else:
-        typer.echo(f"{path}: the model card; card.md is the same for a model hub")
+        typer.echo(f"{path}: the model card; card.md is the same for a model hub", err=True)
 
 
 def card_of_evaluation(folder: Path, path: Path, measured: Measured, ood_name: str | None) -> None:
