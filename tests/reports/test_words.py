@@ -132,7 +132,7 @@ def test_a_model_that_does_not_say_how_it_was_trained(model, data):
 def test_facts_of_images_and_of_texts(model):
     pictures = images()
     found = {fact.label: fact.text for fact in words.facts(trained(pictures, epochs=1), pictures, "")}
-    assert found["Inputs"] == "images of 16 x 16 pixels, 3 channels"
+    assert found["Inputs"] == "images of 16 x 16 pixels, colour"
     talk = Texts(("hello",), torch.tensor([0]), ("red", "green", "blue"), "talk")
     found = {fact.label: fact.text for fact in words.facts(model, talk, "")}
     assert found["Inputs"] == "texts of up to 3 tokens; what is longer is cut"
@@ -158,3 +158,9 @@ def test_settings_that_are_off_are_left_out(model):
     assert found["risk"] == "squared_error"
     assert "patience" not in found
     assert "mixup" not in found
+
+
+def test_names_are_cut_and_on_one_line():
+    assert words.short_name("a\n b\x07c") == "a bc"
+    assert words.short_name("n" * 41) == "n" * 39 + "…"
+    assert words.short_name("n" * 40) == "n" * 40

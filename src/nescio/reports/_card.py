@@ -219,7 +219,7 @@ def render(content: CardContent, template: str) -> str:
         "percent": _words.percent,
         "share": _words.share,
         "number": _words.number,
-        "short": _shortened,
+        "short": _words.short_name,
     }
     page = page_template(Path(__file__).with_name(template), filters)
     charts = {}
@@ -288,28 +288,17 @@ def _write_text(path: Path, text: str) -> None:
     write_atomically(path, text.encode("utf-8", "backslashreplace"))
 
 
-def _plain(text: object) -> str:
-    """On one line, without characters that do not print."""
-    words = " ".join(str(text).split())
-    return "".join(character for character in words if character.isprintable())
-
-
 def _markdown(text: object) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no cell that ends early."""
-    escaped = _plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _words.on_one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]#|~$])", r"\\\1", escaped)
 
 
 def _quoted(text: object) -> str:
     """A text as YAML reads it back: JSON is YAML."""
-    return json.dumps(_plain(text), ensure_ascii=False)
+    return json.dumps(_words.on_one_line(text), ensure_ascii=False)
 
 
 def _slug(text: object) -> str:
     """An identifier made of a name."""
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-") or "data"
-
-
-def _shortened(text: str, length: int = 40) -> str:
-    plain = _plain(text)
-    return plain if len(plain) <= length else plain[: length - 1] + "…"

@@ -16,6 +16,7 @@ from nescio.reports._results import Results
 
 NOTHING = "-"
 LISTED_CLASSES = 30
+LONGEST_NAME = 40
 COVERAGES = (0.5, 0.8, 0.9, 1.0)
 AS_EXPECTED = 0.02  # how far the mean probability of answers may be from the share that is right
 NOT_USED = (None, False, 0, 0.0, ())
@@ -46,6 +47,20 @@ def share(value: float) -> str:
     return NOTHING if math.isnan(value) else percent(value)
 
 
+def on_one_line(text: object) -> str:
+    """A text on one line, without characters that do not print."""
+    words = " ".join(str(text).split())
+    return "".join(character for character in words if character.isprintable())
+
+
+def short_name(text: str, length: int = LONGEST_NAME) -> str:
+    """A name on one line, cut where it is long."""
+    plain = on_one_line(text)
+    if len(plain) <= length:
+        return plain
+    return plain[: length - 1] + "…"
+
+
 def summary_sentences(model: TrainedModel, data: Dataset | Table | Texts, results: Results) -> list[str]:
     """How good it is, in two or three sentences."""
     kind = data.kind.value
@@ -54,8 +69,9 @@ def summary_sentences(model: TrainedModel, data: Dataset | Table | Texts, result
     sentences = [
         f"Of {results.count:,} {kind}, {right:,} were answered rightly: {percent(right / results.count)}. "
         f"With other {kind} of the same sort the share would lie between {percent(results.interval.low)} "
-        f"and {percent(results.interval.high)} (95% interval). Always answering “{model.classes[label]}”, "
-        f"the most frequent class, would be right for {percent(share_of_most)}."
+        f"and {percent(results.interval.high)} (95% interval). Always answering "
+        f"“{short_name(model.classes[label])}”, the most frequent class, would be right for "
+        f"{percent(share_of_most)}."
     ]
     sentences.append(_abstention_sentence(model, results, kind))
     if results.num_unanswered:
@@ -188,20 +204,20 @@ def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> lis
 def _inputs_text(model: TrainedModel, data: Dataset | Table | Texts) -> str:
     shape = model.input_shape
     if model.preprocess.kind is InputKind.IMAGES:
-        colour = "grey" if shape[0] == 1 else f"{shape[0]} channels"
+        colour = {1: "grey", 3: "colour"}.get(shape[0], f"{shape[0]} channels")
         return f"images of {shape[1]} x {shape[2]} pixels, {colour}"
     if isinstance(data, Texts):
         return f"texts of up to {shape[0]} tokens; what is longer is cut"
     schema = data.schema if isinstance(data, Table) else None
     if schema is None:
         return f"rows of {shape[0]} numbers"
-    listed = ", ".join(schema.names[:LISTED_CLASSES])
+    listed = ", ".join(short_name(name) for name in schema.names[:LISTED_CLASSES])
     more = len(schema.names) - LISTED_CLASSES
     return f"{listed} and {more} more columns" if more > 0 else listed
 
 
 def _classes_text(model: TrainedModel) -> str:
-    listed = ", ".join(model.classes[:LISTED_CLASSES])
+    listed = ", ".join(short_name(name) for name in model.classes[:LISTED_CLASSES])
     more = len(model.classes) - LISTED_CLASSES
     if more > 0:
         listed = f"{listed} and {more} more"
