@@ -77,7 +77,8 @@ def fit_columns(
     if not columns:
         raise DataError(_nothing_left(table, dropped))
     for column in dropped:
-        message = f"{table}: column {column.name} is dropped: it {column.reason}"
+        called = column.name or "without a name"
+        message = f"{table}: column {called} is dropped: it {column.reason}"
         if column.is_text:
             message += f"; to learn from its texts instead, say text={column.name!r} (--text)"
         warnings.warn(message, NescioWarning, stacklevel=4)
@@ -99,7 +100,7 @@ class FrameContent(TableContent):
     """The cells of a frame of pandas, or of another library with named columns.
 
     Args:
-        frame: With `columns`, and `frame[name].to_list()` for each of them.
+        frame: A frame that has `columns`, and `frame[name].to_list()` for each of them.
     """
 
     def __init__(self, frame: Any) -> None:

@@ -293,7 +293,8 @@ def made_rows(columns, count=30):
 )
 def test_what_teaches_nothing_is_dropped_and_said(column, cell, reason):
     content = made_rows({column: cell})
-    with pytest.warns(NescioWarning, match=f"a.csv: column {column} is dropped: it {reason}"):
+    called = column or "without a name"
+    with pytest.warns(NescioWarning, match=f"a.csv: column {called} is dropped: it {reason}"):
         table = open_source("a.csv", content).labelled()
     assert table.schema.names == ("x",)
     assert table.schema.ignored == (column,)

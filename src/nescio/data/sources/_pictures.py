@@ -22,13 +22,13 @@ from nescio.data._values import Picture
 from nescio.data.dataset import PARTS, Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.sources._folders import files_in
 from nescio.data.sources._preparing import Prepared
 from nescio.data.splits import group_codes, part_of
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64
 USUAL_SIZE = (32, 32)
-SYSTEM_FILES = ("thumbs.db", "desktop.ini")
 SAMPLED_HEADERS = 1000  # of a large folder
 
 
@@ -187,7 +187,7 @@ class PictureFolder(PictureSource):
         self._resize = resize
         self._split = split
         self._strict = strict
-        self._files = _files_in(folder)
+        self._files = files_in(folder)
         self._part_folders = _part_folders(self._files)
         if split is not None:
             self._files = self._files_of_part(split)
@@ -381,17 +381,6 @@ class PictureFolder(PictureSource):
 
 def _in_words(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """All files, relative to the folder, but hidden ones and what operating systems leave behind."""
-    files = []
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder)
-        is_hidden = any(part.startswith(".") for part in inside.parts)
-        if path.is_file() and not is_hidden and path.name.lower() not in SYSTEM_FILES:
-            files.append(inside)
-    return sorted(files)
 
 
 def _folders_in(folder: Path) -> list[str]:

@@ -289,7 +289,7 @@ class TableFile(Source):
 
     @property
     def _listed(self) -> str:
-        names = [self._name_of(position) for position in range(self._content.width)]
+        names = [self._name_of(position) or "(no name)" for position in range(self._content.width)]
         more = ", ..." if len(names) > LISTED else ""
         return ", ".join(names[:LISTED]) + more
 
