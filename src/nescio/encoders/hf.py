@@ -139,8 +139,8 @@ class HFImageSpec(_HFSpec):
         num_classes: K.
         dropout: The share of features that are switched off before the head in training; with 0 the model's
             own dropout is switched off too.
-        height: Of the images, in as many channels as there are means.
-        width: As the height.
+        height: Height of the images, in as many channels as there are means.
+        width: Width of the images.
         mean: Subtracted from raw 8-bit channels.
         scale: What they are divided by then.
 

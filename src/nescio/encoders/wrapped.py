@@ -23,7 +23,7 @@ def with_features(module: nn.Module, layer: str | None = None, head: str | None 
     network's outputs of the features is checked when they are first computed in evaluation mode.
 
     Args:
-        module: From inputs (N, ...) to logits (N, K).
+        module: A network from inputs (N, ...) to logits (N, K).
         layer: The name of the layer whose output are the features, as `named_modules()` has it: "avgpool".
             None for what goes into the head.
         head: The name of the layer that makes logits of features: "fc". None for all that comes after the
