@@ -60,7 +60,7 @@ def serve(
     ] = Limits.answer_timeout,
     max_connections: Annotated[int, _limit("Open connections of a process.")] = Limits.max_connections,
 ) -> None:
-    """Serve models over HTTP, with a page to draw on."""
+    """Serve models over HTTP, with a page to try them on."""
     from nescio.inference._named_paths import named_paths
 
     try:

@@ -57,16 +57,18 @@ export function remark(groups, { kind, models }) {
   return lines.join(" ");
 }
 
-// Buttons to choose a group by; there are none where there is no choice.
-export function offer(nav, groups, chosen, onChoice) {
+// Buttons to choose a group by; there are none where there is no choice. Gives what marks one as chosen.
+export function offer(nav, groups, onChoice) {
   nav.hidden = groups.length < 2;
   const buttons = groups.map((group) => {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = group.models.map(({ name }) => name).join(", ");
-    button.setAttribute("aria-pressed", String(group === chosen));
     button.addEventListener("click", () => onChoice(group));
     return button;
   });
   nav.replaceChildren(...buttons);
+  return (chosen) => {
+    buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(groups[index] === chosen)));
+  };
 }

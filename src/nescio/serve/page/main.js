@@ -44,8 +44,9 @@ class Page {
   async start() {
     await this.trouble.attempt(async () => {
       this.groups = grouped(await api.models());
-      const first = this.groups.find(({ kind }) => kind !== null);
-      if (first) await this.choose(first);
+      const shown = this.groups.filter(({ kind }) => kind !== null);
+      this.press = offer(byId("groups"), shown, (group) => this.trouble.attempt(() => this.choose(group)));
+      if (shown.length) await this.choose(shown[0]);
       else byId("remark").textContent = remark(this.groups, { kind: null, models: [] });
       byId("remark").hidden = !byId("remark").textContent;
     });
@@ -64,15 +65,17 @@ class Page {
     byId("remark").hidden = !byId("remark").textContent;
     byId("invitation").textContent = invitation(group);
     byId("panel-title").textContent = TITLES[kind];
-    const shown = this.groups.filter((one) => one.kind !== null);
-    offer(byId("groups"), shown, group, (chosen) => this.trouble.attempt(() => this.choose(chosen)));
+    this.press(group);
     for (const panel of Object.values(this.panels)) panel.element.hidden = panel !== this.panel;
     byId("turned").hidden = kind !== "drawing";
-    byId("about-digits").hidden = !(kind === "drawing" && models[0].trained_on === "mnist");
-    byId("about-others").hidden = !byId("about-digits").hidden;
-    this.listClasses(kind === "drawing" && knowsDigits(models[0]) ? [] : models[0].classes);
+    const areDigits = kind === "drawing" && knowsDigits(models[0]);
+    byId("about-digits").hidden = !areDigits;
+    byId("about-others").hidden = areDigits;
+    this.listClasses(areDigits ? [] : models[0].classes);
     this.deal();
-    document.querySelector("main").hidden = false;
+    const main = document.querySelector("main");
+    main.className = `for-${kind}`;
+    main.hidden = false;
     this.setThreshold(null);
     await this.panel.open(models);
     this.isOpen = true;

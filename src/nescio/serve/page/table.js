@@ -94,7 +94,7 @@ class Field {
     const usual = least === null || most === null ? "" : `mostly ${shown(least)} to ${shown(most)}`;
     const gaps = mayBeEmpty && this.column.kind !== "category" ? "may stay empty" : "";
     const far = value !== "" && usual && this.isFar(value);
-    const hints = [far ? `far from what it learned: ${usual}` : usual, gaps].filter(Boolean).join("; ");
+    const hints = far ? `far from what it learned: ${usual}` : [usual, gaps].filter(Boolean).join("; ");
     this.hint.textContent = this.problem || hints;
     this.hint.classList.toggle("attention", Boolean(this.problem) || Boolean(far));
     this.input.setAttribute("aria-invalid", String(Boolean(this.problem)));

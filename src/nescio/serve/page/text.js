@@ -36,7 +36,7 @@ export class TextBox {
   }
 
   answered(answers) {
-    const notes = new Set(Object.values(answers).map(({ note }) => note));
-    byId("words-note").textContent = [...notes].join(" ").trim();
+    const notes = new Set(Object.values(answers).map(({ note }) => note).filter(Boolean));
+    byId("words-note").textContent = [...notes].map((note) => `This text is ${note}.`).join(" ");
   }
 }
