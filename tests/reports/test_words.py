@@ -49,7 +49,7 @@ def test_what_can_not_be_said_is_a_dash():
 def test_the_summary(model, data, mixed):
     first, second = words.summary_sentences(model, data, mixed)
     assert first.startswith("Of 4 rows, 3 were answered rightly: 75.0%.")
-    assert "Always answering “green”, the most frequent class, would be right for 75.0%." in first
+    assert "Always giving the same answer, “green”, would be right for 75.0%." in first
     assert "uncertainty is 0.5 or more. Here it is 50.0% of the rows" in second
     assert "100% are right" in second
 

@@ -65,13 +65,13 @@ def summary_sentences(model: TrainedModel, data: Dataset | Table | Texts, result
     """How good it is, in two or three sentences."""
     kind = data.kind.value
     label, share_of_most = results.most_frequent
+    always = short_name(model.classes[label])
     right = int(results.right.sum())
     sentences = [
         f"Of {results.count:,} {kind}, {right:,} were answered rightly: {percent(right / results.count)}. "
-        f"With other {kind} of the same sort the share would lie between {percent(results.interval.low)} "
-        f"and {percent(results.interval.high)} (95% interval). Always answering "
-        f"“{short_name(model.classes[label])}”, the most frequent class, would be right for "
-        f"{percent(share_of_most)}."
+        f"With other {kind} of the same sort the share would lie between {percent(results.interval.low)} and "
+        f"{percent(results.interval.high)} (95% interval). Always giving the same answer, “{always}”, would "
+        f"be right for {percent(share_of_most)}."
     ]
     sentences.append(_abstention_sentence(model, results, kind))
     if results.num_unanswered:
