@@ -5,7 +5,8 @@
 Both are trained on the same photos and tested on the same fifth that was held out. Fine-tuned, the network
 learns slowly below its head (AdamW, a warm-up, a tenth of the rate), from photos that are cropped, mirrored
 and mixed anew in every epoch. Expect it to need far longer than the head: an accelerator helps, or a smaller
---size. It pays where your photos are unlike those of the web, and there are many of them.
+--size. It is not always worth it: with `--size 64` and 484 photos of four kinds of fruit to learn from, the
+head alone named 0.917 of the others, all of the network after 10 epochs 0.851.
 """
 
 import argparse
