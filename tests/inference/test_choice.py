@@ -65,6 +65,14 @@ def test_what_the_user_gives_is_taken() -> None:
     assert "all of tiny-pretrained is trained" in tuned.reason
 
 
+def test_fine_tuning_takes_images_as_they_are() -> None:
+    tuned = choose_network(images(3, 48), "efficientnet-lite0", fine_tune=True)
+    assert tuned.spec is not None
+    assert tuned.spec.input_shape == (3, 48, 48)
+    with pytest.raises(InputError, match="takes images in 3 channels"):
+        choose_network(images(1, 48), "efficientnet-lite0", fine_tune=True)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="takes images, got rows: 4 rows"):
         choose_network(ROWS, TinySpec.kind)

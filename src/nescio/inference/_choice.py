@@ -63,7 +63,10 @@ def choose_network(
     form = _form_of(data)
     if network is None:
         network = _usual_network(form)
-    spec = _pretrained_spec(network, form, size)
+    own_shape = None
+    if fine_tune and isinstance(data, Dataset):  # what trains on images as they are must take their size
+        own_shape = tuple(data.images.shape[1:])
+    spec = _pretrained_spec(network, form, size, own_shape)
     if spec is None:
         if fine_tune:
             raise InputError(f"fine_tune needs an encoder with pretrained weights, got {_name_of(network)}")
@@ -119,10 +122,13 @@ def _name_of(network: Network) -> str:
     return network.kind if isinstance(network, EncoderSpec) else f"your {type(network).__name__}"
 
 
-def _pretrained_spec(network: Network, form: _Form, size: int | None) -> EncoderSpec | None:
+def _pretrained_spec(
+    network: Network, form: _Form, size: int | None, own_shape: tuple[int, ...] | None
+) -> EncoderSpec | None:
     """The spec of an encoder with pretrained weights, for inputs of the size that suits the data.
 
-    How many classes there are is set later. None for networks that are trained from the start.
+    own_shape: what it must take, where that is settled. How many classes there are is set later. None for
+    networks that are trained from the start.
     """
     if isinstance(network, EncoderSpec):
         return network if Ability.PRETRAINED in network.abilities else None
@@ -134,6 +140,8 @@ def _pretrained_spec(network: Network, form: _Form, size: int | None) -> Encoder
     usual = make_encoder(network, None, 2)
     if usual.inputs is not InputKind.IMAGES:
         return usual
+    if own_shape is not None:
+        return make_encoder(network, own_shape, 2)
     side = size
     if side is None and is_ours and form.side <= SMALL_SIDE:
         side = SMALL_SIDE
