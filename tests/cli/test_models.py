@@ -199,8 +199,9 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     words = ("train", flowers, "--out", tmp_path / "run", "--method", method, "--epochs", 3, *few)
     code, out, err = run(*words)
     assert code == 0
-    choice, *epochs = err.splitlines()
+    choice, *epochs, card = err.splitlines()
     assert "trained from the start" in choice
+    assert "report.html: the model card" in card
     assert all(line.startswith(f"{method}: epoch ") for line in epochs)
     assert len(epochs) == 3 * METHODS.get(method)().trainings
     assert "held-out accuracy" in out
