@@ -19,7 +19,7 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float64")
 SAMPLERS = ("shuffled", "balanced")
 BALANCED = "balanced"
 
-# The rule for batch size and epochs, docs/decisions/0015: how it was chosen.
+# The rule for batch size and epochs, docs/decisions/0019: how it was chosen.
 LEAST_BATCH = 16
 LARGEST_BATCH = 256
 BATCHES_OF_AN_EPOCH = 64
