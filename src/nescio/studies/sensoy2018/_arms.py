@@ -89,7 +89,20 @@ DEAD_CLASSES = ("edl-printed", "edl-relu")
 # training of the study and are no part of what its results are filed under.
 LATER_METHOD: Mapping[str, Settings] = {}
 LATER_ENCODER: Settings = {}
-LATER_TRAINING: Settings = {}
+LATER_TRAINING: Settings = {
+    "optimizer": "adam",
+    "weight_decay": 0.0,
+    "warmup": 0.0,
+    "clip_norm": 0.0,
+    "accumulate": 1,
+    "ema": 0.0,
+    "class_weight": None,
+    "sampler": "shuffled",
+    "encoder_rate": 1.0,
+    "freeze_epochs": 0,
+    "augment": "none",
+    "mixup": 0.0,
+}
 
 
 def label(arm: str) -> str:
