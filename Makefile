@@ -35,7 +35,7 @@ demo: $(DEMO_READY)  ## train on real digits, show letters and a turning 1, writ
 	@$(BIN)/nescio demo --out demo
 
 test: $(READY)  ## run the tests; opinions, functional and losses must be covered line by line
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --cov --cov-report=
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cov --cov-report=
 	$(BIN)/coverage report --include='src/nescio/opinions/*,src/nescio/functional/*,src/nescio/losses.py' --fail-under=100
 
 check: $(READY)  ## run the linters: ruff, mypy, import-linter

@@ -18,16 +18,28 @@ import torch
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
 STUDIES = Path(__file__).parent / "studies"
+SLOWEST = (
+    "studies/test_runner.py",
+    "functional/test_accuracy.py",
+    "inference/test_bulk.py",
+    "tests/test_plugin.py",
+    "training/test_run.py",
+    "training/test_loop.py",
+    "serve/test_page.py",
+    "cli/test_reproduce.py",
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_collection_modifyitems(config, items):
     """With `--dist loadgroup`, the tests of a file go to one worker, as they share what is set up for it.
 
-    Those of tests/studies share a study that takes a minute to compute, and go together.
+    Those of tests/studies share a study that takes a minute to compute, and go together. The slowest files go
+    first: one that begins last is waited for by an idle worker.
     """
     if not config.pluginmanager.has_plugin("xdist"):
         return
+    items.sort(key=lambda item: not item.path.as_posix().endswith(SLOWEST))
     for item in items:
         shares_a_study = "folder" in item.fixturenames and STUDIES in item.path.parents
         group = "study" if shares_a_study else item.path.as_posix()
