@@ -13,7 +13,7 @@ from tests.inference.pretrained import FEATURES, TinySpec
 import nescio
 from nescio._files import read_tensors, write_tensors
 from nescio.data import Dataset, StoredArray, open_source
-from nescio.data._stored import StoredArrayWriter
+from nescio.data._stored import DiskFullError, StoredArrayWriter
 from nescio.errors import DataError, InputError, ModelFileError
 from nescio.inference import _frozen
 
@@ -139,7 +139,7 @@ def test_a_damaged_cache_is_computed_again() -> None:
 def test_a_full_disk_costs_the_cache_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: StoredArrayWriter, rows: torch.Tensor) -> None:
         self.discard()
-        raise _frozen.DiskFullError("no room")
+        raise DiskFullError("no room")
 
     monkeypatch.setattr(StoredArrayWriter, "append", full)
     with pytest.warns(nescio.NescioWarning, match="features can't be kept"):

@@ -89,13 +89,12 @@ def _require_classes(name: str, source: Source, whole: Data) -> None:
 
 def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
     """Labelled data to test a model on: the test split of a catalog name, or your own."""
-    from nescio._kinds import InputKind
-    from nescio.data import open_source
+    from nescio.data import TextPreprocess, open_source
     from nescio.data._catalog import in_catalog
 
     text = None
-    if model.preprocess.kind is InputKind.TEXTS and not in_catalog(name):
-        text = getattr(model.preprocess, "column", None)
+    if isinstance(model.preprocess, TextPreprocess) and not in_catalog(name):
+        text = model.preprocess.column
     return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,8 @@ from torch.nn.functional import interpolate
 from nescio._fetch.store import cache_dir
 from nescio._files import digest
 from nescio._kinds import InputKind
-from nescio._locks import one_at_a_time
 from nescio.data import Dataset, ImagePreprocess, Preprocess, StoredArray, Table, TextPreprocess, Texts
-from nescio.data._stored import DiskFullError, StoredArrayWriter, row_chunks
+from nescio.data._stored import StoredArrayWriter, is_resident, row_chunks, stored_once
 from nescio.data.preprocess import BYTES
 from nescio.encoders import EncoderSpec, MLPSpec, features_of, spec_to_dict
 from nescio.errors import DataError, NescioWarning
@@ -31,7 +30,6 @@ OnEncoding = Callable[[int, int], None]
 
 BATCH = 64  # inputs in the encoder at a time: more is no faster, and photos take much memory
 CHUNK = 1024  # inputs whose features are written at a time
-RESIDENT_BYTES = 512 * 2**20  # features up to this size are trained on from memory
 HEAD_HIDDEN = (512,)
 HEAD_DROPOUT = 0.3
 
@@ -150,10 +148,32 @@ def encoded_data(
     """
     inputs = preprocess.inputs_of(data)
     path = _features_path(spec, module, preprocess, inputs)
-    features: Tensor | StoredArray | None = _kept_features(path, spec, len(inputs))
-    if features is None:
-        features = _computed_features(path, spec, module, preprocess, inputs, on_encoding)
-    if isinstance(features, StoredArray) and features.nbytes <= RESIDENT_BYTES:
+    _remove_damaged(path)
+
+    def encoded_parts(start: int) -> Iterator[Tensor]:
+        done = start
+        for part in row_chunks(_behind(inputs, start), CHUNK):
+            yield _encoded_part(spec, module, preprocess, part)
+            done += len(part)
+            if on_encoding is not None:
+                on_encoding(done, len(inputs))
+
+    def fill(writer: StoredArrayWriter) -> None:
+        for features in encoded_parts(writer.count):
+            writer.append(features)
+            writer.flush()
+
+    features: Tensor | StoredArray
+    try:
+        features = stored_once(path, (spec.num_features,), torch.float32, fill, _wait_quietly)
+    except DataError as error:
+        warnings.warn(
+            f"features can't be kept in {path.parent} ({error}); they are computed again next time",
+            NescioWarning,
+            stacklevel=2,
+        )
+        features = torch.cat(list(encoded_parts(0)))
+    if isinstance(features, StoredArray) and is_resident(features.nbytes):
         features = features[:]
     return Table(features, data.labels, data.classes, data.name)
 
@@ -172,55 +192,13 @@ def _features_path(
     return cache_dir() / "features" / f"{spec.kind.partition(':')[0]}-{name[:32]}.npy"
 
 
-def _kept_features(path: Path, spec: EncoderSpec, count: int) -> StoredArray | None:
-    """Open what is kept; None where nothing is, or nothing that fits."""
-    if not path.is_file():
-        return None
-    try:
-        features = StoredArray.open(path)
-    except DataError:
-        return None  # damaged: it is computed and written again
-    if tuple(features.shape) != (count, spec.num_features):
-        return None
-    return features
-
-
-def _computed_features(
-    path: Path,
-    spec: EncoderSpec,
-    module: nn.Module,
-    preprocess: Preprocess,
-    inputs: Tensor | StoredArray,
-    on_encoding: OnEncoding | None,
-) -> Tensor | StoredArray:
-    """Compute the features and keep them; stopped and called again, it goes on where it was."""
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        with one_at_a_time(lock, on_wait=_wait_quietly):
-            kept = _kept_features(path, spec, len(inputs))  # another process may just have written it
-            if kept is not None:
-                return kept
-            with StoredArrayWriter(path, (spec.num_features,), torch.float32) as writer:
-                for part in row_chunks(_behind(inputs, writer.count), CHUNK):
-                    writer.append(_encoded_part(spec, module, preprocess, part))
-                    writer.flush()
-                    if on_encoding is not None:
-                        on_encoding(writer.count, len(inputs))
-                return writer.finish()
-    except (DiskFullError, OSError) as error:
-        warnings.warn(
-            f"features can't be kept in {path.parent} ({error}); they are computed again next time",
-            NescioWarning,
-            stacklevel=2,
-        )
-    parts = []
-    done = 0
-    for part in row_chunks(inputs, CHUNK):
-        parts.append(_encoded_part(spec, module, preprocess, part))
-        done += len(part)
-        if on_encoding is not None:
-            on_encoding(done, len(inputs))
-    return torch.cat(parts)
+def _remove_damaged(path: Path) -> None:
+    """Remove what is kept where it can't be read: it is computed and written again."""
+    if path.is_file():
+        try:
+            StoredArray.open(path)
+        except DataError:
+            path.unlink()
 
 
 def _wait_quietly(holder: str) -> None:
