@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import init
 
-from nescio._checks import require_finite, require_number
+from nescio._checks import require_finite
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.losses import AUTO, EvidentialLoss
-from nescio.methods._shared import weight_penalty
-from nescio.methods.base import Batch, Method, mean_loss
-from nescio.opinions.opinion import Opinion
+from nescio.methods.evidential._base import EvidentialMethod
 
 
 @dataclass(frozen=True)
-class EDL(Method):
+class EDL(EvidentialMethod):
     """Evidential deep learning: belief for every class and uncertainty from one pass.
 
     The logits of the K classes become evidence, and the evidence a Dirichlet distribution over probabilities:
@@ -56,7 +53,6 @@ annealing_epochs=10, reduction=mean)
     paper: ClassVar[str] = (
         "Sensoy et al. 2018, Evidential Deep Learning to Quantify Classification Uncertainty"
     )
-    takes_soft_labels: ClassVar[bool] = True
 
     risk: str = "squared_error"
     evidence: str = "exp"
@@ -68,9 +64,8 @@ annealing_epochs=10, reduction=mean)
     def __post_init__(self) -> None:
         if self.divergence_weight is None:
             object.__setattr__(self, "divergence_weight", AUTO)
-        require_number("weight_decay", self.weight_decay)
         require_finite("output_bias", self.output_bias)
-        self._make_loss(2, "mean")  # bad settings show here, not in the middle of a training
+        super().__post_init__()
 
     def build(self, encoder: EncoderSpec) -> nn.Module:
         """Build the network; the biases of its last layer start at `output_bias` where that is not 0.
@@ -108,18 +103,6 @@ annealing_epochs=10, reduction=mean)
             )
         return super().check_module(module)
 
-    def loss_for(self, num_classes: int, reduction: str = "mean") -> EvidentialLoss:
-        """Make the loss for a number of classes, or return the one that was made for the same arguments.
-
-        Args:
-            num_classes: K.
-            reduction: "mean", "sum" or "none".
-
-        Returns:
-            The loss with this method's settings.
-        """
-        return _cached_loss(self, num_classes, reduction)
-
     def _make_loss(self, num_classes: int, reduction: str) -> EvidentialLoss:
         assert self.divergence_weight is not None
         return EvidentialLoss(
@@ -131,23 +114,6 @@ annealing_epochs=10, reduction=mean)
             reduction=reduction,
         )
 
-    def objective(
-        self, module: nn.Module, batch: Batch, epoch: float, num_train: int
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the evidential loss (), its KL term as annealed at this epoch, and the logits (N, K)."""
-        logits = module(batch.inputs)
-        num_classes = logits.shape[1]
-        if batch.weights is None:
-            value = self.loss_for(num_classes)(logits, batch.labels, epoch=epoch)
-        else:
-            losses = self.loss_for(num_classes, "none")(logits, batch.labels, epoch=epoch)
-            value = mean_loss(losses, batch.weights)
-        return value + weight_penalty(module, self.weight_decay), logits
-
-    def interpret(self, logits: Tensor) -> Opinion:
-        """Turn logits (N, K) into an opinion."""
-        return Opinion.from_logits(logits, self.evidence)
-
 
 def _last_bias(module: nn.Module) -> nn.Parameter:
     """Find the bias of the last dense layer, which gives the logits in networks that are built here."""
@@ -155,9 +121,3 @@ def _last_bias(module: nn.Module) -> nn.Parameter:
     if not biases or biases[-1] is None:
         raise InputError("output_bias is for networks with an nn.Linear and a bias as their last layer")
     return biases[-1]
-
-
-# Every batch asks for its loss, and to make one takes longer than to use it on a small batch.
-@lru_cache(maxsize=64)
-def _cached_loss(method: EDL, num_classes: int, reduction: str) -> EvidentialLoss:
-    return method._make_loss(num_classes, reduction)
