@@ -25,6 +25,7 @@ PUBLIC = [
     "NescioWarning",
     "Opinion",
     "Softmax",
+    "Temperature",
     "TrainedModel",
     "TrainingError",
     "TrainingSettings",

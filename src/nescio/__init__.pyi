@@ -16,7 +16,7 @@ from .losses import EvidentialLoss
 from .methods import EDL, FFGU, FFLU, MNFG, Dropout, Ensemble, Softmax, make_method, register_method
 from .methods.conversion import from_softmax
 from .opinions import Categorical, Opinion, fuse
-from .posthoc import AbstentionRule
+from .posthoc import AbstentionRule, Temperature
 from .training import TrainingSettings
 
 __version__: str
@@ -42,6 +42,7 @@ __all__ = [
     "NescioWarning",
     "Opinion",
     "Softmax",
+    "Temperature",
     "TrainedModel",
     "TrainingError",
     "TrainingSettings",

@@ -104,3 +104,25 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
 def at_least_float32(x: Tensor) -> Tensor:
     """Convert to float32 whatever is narrower; float64 stays."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+def require_trust(trust: float | Tensor, values: Tensor) -> Tensor:
+    """Refuse trust that is not 0 to 1, or does not fit the batch of values (..., K); return a tensor."""
+    if not isinstance(trust, Tensor):
+        require_number("trust", trust)
+    trust = torch.as_tensor(trust, dtype=values.dtype, device=values.device)
+    batch = values.shape[:-1]
+    if not _broadcasts_to(trust.shape, batch):
+        raise InputError(f"trust must be a number or fit the batch {tuple(batch)}, got {describe(trust)}")
+    if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
+        raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
+    return trust
+
+
+def _broadcasts_to(shape: torch.Size, batch: torch.Size) -> bool:
+    if len(shape) > len(batch):
+        return False
+    for size, batch_size in zip(reversed(shape), reversed(batch), strict=False):
+        if size not in (1, batch_size):
+            return False
+    return True

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 import nescio as ev
+from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
+from nescio.opinions.opinion import Opinion
 
 
 @pytest.fixture
@@ -47,3 +49,22 @@ def test_a_single_prediction(prediction):
 def test_predictions_are_in_single_or_double_precision():
     with pytest.raises(ev.InputError, match="probabilities must be float32 or float64, got float16"):
         Categorical(torch.ones(2, 3, dtype=torch.float16))
+
+
+def test_discounted_probabilities_are_those_of_a_discounted_opinion():
+    opinion = Opinion(torch.tensor([[3.0, 0.5, 0.0], [0.0, 0.0, 9.0]]))
+    trust = torch.tensor([0.25, 0.9])
+    discounted = Categorical(opinion.probabilities).discount(trust)
+    torch.testing.assert_close(discounted.probabilities, opinion.discount(trust).probabilities)
+
+
+def test_without_trust_a_prediction_is_as_uncertain_as_can_be():
+    prediction = Categorical(torch.tensor([[1.0, 0.0]]))
+    assert float(prediction.discount(0.0).uncertainty) == 1.0
+    assert prediction.discount(1.0).probabilities.tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize("trust", [1.5, -0.1, torch.tensor([0.5, 0.5, 0.5]), float("nan")])
+def test_trust_that_is_none_is_refused(trust):
+    with pytest.raises(InputError, match="trust must"):
+        Categorical(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).discount(trust)

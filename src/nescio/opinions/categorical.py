@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from nescio._checks import at_least_float32, describe, require_floating
+from nescio._checks import at_least_float32, describe, require_floating, require_trust
 from nescio.errors import InputError
 
 
@@ -149,6 +149,30 @@ class Categorical:
     def max_probability(self) -> Tensor:
         """The largest probability, (...)."""
         return self.probabilities.amax(-1)
+
+    def discount(self, trust: float | Tensor) -> Categorical:
+        """The prediction as it counts when its source is trusted this much.
+
+        Its probabilities are mixed with equal ones, t p + (1 - t) / K: what `Opinion.discount` makes of the
+        probabilities of an opinion.
+
+        Args:
+            trust: 0 to 1, one number or a tensor that broadcasts to the batch (...).
+
+        Returns:
+            The discounted prediction (...).
+
+        Raises:
+            InputError: If trust is not 0 to 1, or does not fit the batch.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Categorical
+            >>> Categorical(torch.tensor([1.0, 0.0])).discount(0.5).probabilities
+            tensor([0.7500, 0.2500])
+        """
+        trust = require_trust(trust, self.probabilities).unsqueeze(-1)
+        return Categorical(trust * self.probabilities + (1 - trust) / self.num_classes)
 
     def numpy(self) -> dict[str, Any]:
         """uncertainty, probabilities, labels and is_vacuous as numpy arrays, by these names."""

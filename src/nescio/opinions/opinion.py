@@ -11,11 +11,10 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
-    looks_at_values,
     require_evidence,
     require_floating,
-    require_number,
     require_prior,
+    require_trust,
 )
 from nescio.errors import InputError, NotFiniteError
 from nescio.functional import _dirichlet
@@ -268,14 +267,7 @@ class Opinion:
             >>> Opinion(torch.tensor([40.0] + [0.0] * 9)).discount(0.5)
             Opinion(class 0, belief 0.400, uncertainty 0.600)
         """
-        if not isinstance(trust, Tensor):
-            require_number("trust", trust)
-        trust = torch.as_tensor(trust, dtype=self.evidence.dtype, device=self.evidence.device)
-        batch = self.evidence.shape[:-1]
-        if not _broadcasts_to(trust.shape, batch):
-            raise InputError(f"trust must be a number or fit the batch {tuple(batch)}, got {describe(trust)}")
-        if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
-            raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
+        trust = require_trust(trust, self.evidence)
         total = self.evidence.sum(-1)
         share = trust * self._prior_strength / (self._prior_strength + (1 - trust) * total)
         return Opinion(self.evidence * share.unsqueeze(-1), self.prior, self.raw_labels)
@@ -357,12 +349,3 @@ class Opinion:
     def _prior_strength(self) -> float:
         """S without any evidence: K prior."""
         return self.num_classes * self.prior
-
-
-def _broadcasts_to(shape: torch.Size, batch: torch.Size) -> bool:
-    if len(shape) > len(batch):
-        return False
-    for size, batch_size in zip(reversed(shape), reversed(batch), strict=False):
-        if size not in (1, batch_size):
-            return False
-    return True

@@ -1,5 +1,6 @@
-"""After training, on held-out data: when to answer and when to abstain."""
+"""After training, on held-out data: honest probabilities, and when to answer and when to abstain."""
 
 from nescio.posthoc.abstention import AbstentionRule
+from nescio.posthoc.temperature import Temperature
 
-__all__ = ["AbstentionRule"]
+__all__ = ["AbstentionRule", "Temperature"]

@@ -1,0 +1,204 @@
+"""Temperature: one number, fitted to held-out data, that makes the probabilities of a model honest.
+
+The log-evidence of an opinion, or the log-probabilities of a method without evidence, are multiplied by a
+scale; the most probable class stays the same. There is no shift: likelihood alone would add evidence until no
+doubt was left anywhere, and an opinion would be a softmax again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nescio._checks import LARGEST, describe, require_number
+from nescio.errors import InputError
+from nescio.opinions.categorical import Categorical, Prediction
+from nescio.opinions.opinion import Opinion
+
+LEAST_SCALE = 0.05
+LARGEST_SCALE = 20.0
+_GRID = 41  # scales that are tried before the best is refined
+_REFINEMENTS = 30  # steps of the golden section, each of which leaves 0.62 of the interval
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_MOST_EVIDENCE = 0.5 * LARGEST  # what a large scale makes of much evidence stays below what an opinion takes
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A scale of the log-evidence e, or of the log-probabilities p where there is no evidence.
+
+        opinions        e ** scale
+        probabilities   p ** scale / sum over all classes of p ** scale
+
+    Above 1 a model becomes surer of what it is sure of, below 1 more careful. Zero evidence stays zero, and
+    so a vacuous opinion stays vacuous.
+
+    Args:
+        scale: The exponent, from 0.05 to 20; 1 changes nothing.
+
+    Raises:
+        InputError: If the scale is no such number.
+
+    Example:
+        >>> import torch
+        >>> from nescio import Opinion
+        >>> opinion = Opinion(torch.tensor([100.0, 0.0]))
+        >>> Temperature(0.5).apply(opinion).evidence
+        tensor([10.,  0.])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_number("scale", self.scale, LEAST_SCALE)
+        if self.scale > LARGEST_SCALE:
+            raise InputError(f"scale must be at most {LARGEST_SCALE:g}, got {self.scale!r}")
+        object.__setattr__(self, "scale", float(self.scale))
+
+    @classmethod
+    def fit(cls, prediction: Prediction, labels: Tensor, trust: Tensor | None = None) -> Temperature:
+        """The scale under which held-out labels are most likely, as they are finally predicted.
+
+        What is minimised is the mean negative log-likelihood after the discount by the trust, of all samples
+        and one more whose label is any class: without that one, samples that are all predicted rightly would
+        ask for a scale without end. The scale is 1 where none makes the held-out labels more likely.
+
+        Args:
+            prediction: Prediction of held-out inputs (N, K) that had no part in training, as the method gives
+                it.
+            labels: Their true classes, whole numbers (N,).
+            trust: How far each prediction is trusted, from 0 to 1, (N,); None for fully.
+
+        Returns:
+            The temperature.
+
+        Raises:
+            InputError: If prediction, labels and trust do not fit, or are not finite.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Categorical
+            >>> too_sure = Categorical(torch.tensor([[0.99, 0.01]]).repeat(100, 1))
+            >>> labels = (torch.arange(100) >= 80).long()  # 80 of 100 are right
+            >>> fitted = Temperature.fit(too_sure, labels)
+            >>> fitted.apply(too_sure).probabilities[0]
+            tensor([0.7970, 0.2030])
+        """
+        _check(prediction, labels, trust)
+        objective = _Objective(prediction, labels, trust)
+        scale = _minimum(objective)
+        # In the arithmetic of predictions, without the additional sample: what is promised is about that.
+        fitted = cls(scale)
+        if negative_log_likelihood(fitted, prediction, labels, trust) < negative_log_likelihood(
+            cls(), prediction, labels, trust
+        ):
+            return fitted
+        return cls()
+
+    def apply(self, prediction: Prediction) -> Prediction:
+        """What the model says at this temperature.
+
+        Args:
+            prediction: An opinion or a categorical of any batch shape.
+
+        Returns:
+            The same kind, with the same most probable classes.
+        """
+        if self.scale == 1:
+            return prediction
+        if isinstance(prediction, Opinion):
+            evidence = prediction.evidence.pow(self.scale).clamp_max(_MOST_EVIDENCE)
+            return Opinion(evidence, prediction.prior, prediction.raw_labels)
+        tiny = torch.finfo(prediction.probabilities.dtype).tiny
+        logs = self.scale * prediction.probabilities.clamp_min(tiny).log()
+        return Categorical(logs.softmax(-1))
+
+
+def discounted(prediction: Prediction, trust: Tensor) -> Prediction:
+    """A prediction as it counts when it is trusted this much, for both kinds of predictions."""
+    assert isinstance(prediction, Opinion | Categorical)
+    return prediction.discount(trust)
+
+
+def negative_log_likelihood(
+    temperature: Temperature, prediction: Prediction, labels: Tensor, trust: Tensor | None
+) -> float:
+    """The mean of held-out labels (N,), at a temperature and after the discount by the trust (N,)."""
+    said = temperature.apply(prediction)
+    if trust is not None:
+        said = discounted(said, trust)
+    of_labels = said.probabilities.gather(-1, labels[:, None]).squeeze(-1)
+    return float(-_logarithm(of_labels).double().mean())
+
+
+class _Objective:
+    """What is minimised, in float64, as a function of the logarithm of the scale."""
+
+    def __init__(self, prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
+        if isinstance(prediction, Opinion):
+            self.prediction: Prediction = Opinion(prediction.evidence.double(), prediction.prior)
+        else:
+            self.prediction = Categorical(prediction.probabilities.double())
+        self.labels = labels
+        self.trust = trust if trust is None else trust.double()
+
+    def __call__(self, log_scale: float) -> float:
+        said = Temperature(_scale_of(log_scale)).apply(self.prediction)
+        if self.trust is not None:
+            said = discounted(said, self.trust)
+        logs = _logarithm(said.probabilities)
+        of_labels = logs.gather(-1, self.labels[:, None]).mean()
+        of_any_class = logs.mean()
+        return float(-(of_labels + of_any_class / len(self.labels)))
+
+
+def _scale_of(log_scale: float) -> float:
+    return min(max(math.exp(log_scale), LEAST_SCALE), LARGEST_SCALE)
+
+
+def _minimum(objective: _Objective) -> float:
+    """The best scale: of a grid first, as there may be several hollows, then by the golden section."""
+    least = math.log(LEAST_SCALE)
+    step = (math.log(LARGEST_SCALE) - least) / (_GRID - 1)
+    values = [objective(least + place * step) for place in range(_GRID)]
+    best = values.index(min(values))
+    low = least + (best - 1) * step
+    high = least + (best + 1) * step
+    for _ in range(_REFINEMENTS):
+        inner_low = high - _GOLDEN * (high - low)
+        inner_high = low + _GOLDEN * (high - low)
+        if objective(inner_low) < objective(inner_high):
+            high = inner_high
+        else:
+            low = inner_low
+    return _scale_of((low + high) / 2)
+
+
+def _logarithm(probabilities: Tensor) -> Tensor:
+    """Of probabilities that may be zero in the arithmetic of the computer."""
+    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+
+
+def _check(prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
+    probabilities = prediction.probabilities
+    if probabilities.ndim != 2 or len(probabilities) == 0:
+        raise InputError(f"prediction must be of one or more inputs (N, K), got {describe(probabilities)}")
+    if not bool(probabilities.isfinite().all()):
+        raise InputError("prediction must be finite, got NaN or infinity")
+    count = len(probabilities)
+    is_whole = isinstance(labels, Tensor) and labels.dtype == torch.int64
+    if not is_whole or tuple(labels.shape) != (count,):
+        raise InputError(f"labels must be int64 ({count},), one for each input, got {describe(labels)}")
+    least = int(labels.min())
+    most = int(labels.max())
+    if least < 0 or most >= prediction.num_classes:
+        raise InputError(f"labels must be from 0 to {prediction.num_classes - 1}, got {least} to {most}")
+    if trust is None:
+        return
+    if not isinstance(trust, Tensor) or tuple(trust.shape) != (count,):
+        raise InputError(f"trust must be a tensor ({count},), one for each input, got {describe(trust)}")
+    if not bool(((trust >= 0) & (trust <= 1)).all()):
+        raise InputError("trust must be from 0 to 1")

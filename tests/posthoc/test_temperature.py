@@ -1,0 +1,154 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from nescio.errors import InputError
+from nescio.metrics import negative_log_likelihood as nll_of
+from nescio.opinions.categorical import Categorical
+from nescio.opinions.opinion import Opinion
+from nescio.posthoc.temperature import LARGEST_SCALE, LEAST_SCALE, Temperature
+
+
+def drawn_opinion(count, classes, true_scale, seed=0):
+    """Opinions whose labels are drawn from their probabilities at another scale than theirs."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(count, classes, generator=generator)
+    honest = Opinion(logits.exp())
+    labels = torch.multinomial(honest.probabilities, 1, generator=generator).squeeze(1)
+    return Opinion((logits / true_scale).exp()), labels
+
+
+def drawn_softmax(count, classes, true_scale, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(count, classes, generator=generator)
+    labels = torch.multinomial(logits.softmax(-1), 1, generator=generator).squeeze(1)
+    return Categorical((logits / true_scale).softmax(-1)), labels
+
+
+# ------------------------------------------------------------------------------------------------ application
+
+
+def test_evidence_to_the_power_of_the_scale():
+    opinion = Opinion(torch.tensor([[4.0, 0.0, 0.25]]), prior=0.5, raw_labels=torch.tensor([0]))
+    scaled = Temperature(1.5).apply(opinion)
+    torch.testing.assert_close(scaled.evidence, torch.tensor([[8.0, 0.0, 0.125]]))
+    assert scaled.prior == 0.5
+    assert scaled.labels.tolist() == [0]
+
+
+def test_probabilities_to_the_power_of_the_scale():
+    prediction = Categorical(torch.tensor([[0.6, 0.3, 0.1]]))
+    expected = prediction.probabilities**2 / (prediction.probabilities**2).sum()
+    torch.testing.assert_close(Temperature(2.0).apply(prediction).probabilities, expected)
+
+
+def test_a_scale_of_one_changes_no_bit():
+    prediction = Categorical(torch.tensor([[0.6, 0.3, 0.1]]))
+    assert Temperature(1).apply(prediction) is prediction
+
+
+def test_zero_probabilities_and_much_evidence_stay_finite():
+    sure = Temperature(20).apply(Categorical(torch.tensor([[1.0, 0.0]])))
+    assert sure.probabilities.tolist() == [[1.0, 0.0]]
+    much = Temperature(20).apply(Opinion(torch.tensor([[1e29, 3.0]])))
+    assert much.probabilities.isfinite().all()
+    assert much.uncertainty.isfinite().all()
+
+
+@pytest.mark.parametrize("scale", [0, -1, 21, math.nan, math.inf, "1", True])
+def test_a_scale_that_is_none_is_refused(scale):
+    with pytest.raises(InputError, match="scale must be"):
+        Temperature(scale)
+
+
+# ------------------------------------------------------------------------------------------------ fitting
+
+
+@pytest.mark.parametrize("true_scale", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("draw", [drawn_opinion, drawn_softmax])
+def test_the_scale_that_the_labels_were_drawn_at_is_found(draw, true_scale):
+    prediction, labels = draw(20_000, 5, true_scale)
+    assert Temperature.fit(prediction, labels).scale == pytest.approx(true_scale, rel=0.05)
+
+
+def test_it_is_the_minimum_that_scipy_finds():
+    prediction, labels = drawn_softmax(500, 4, 1.7)
+    trust = torch.linspace(0.5, 1, 500)
+
+    def objective(log_scale):
+        powers = prediction.probabilities.double() ** math.exp(log_scale)
+        said = powers / powers.sum(1, keepdim=True)
+        said = trust[:, None] * said + (1 - trust[:, None]) / 4
+        of_labels = said[torch.arange(500), labels].log().mean()
+        return -float(of_labels + said.log().mean() / 500)
+
+    expected = minimize_scalar(objective, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9})
+    fitted = Temperature.fit(prediction, labels, trust)
+    assert math.log(fitted.scale) == pytest.approx(expected.x, abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 60), st.integers(2, 6), st.booleans(), st.booleans())
+def test_the_likelihood_of_held_out_labels_never_falls(seed, count, classes, has_evidence, has_trust):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 4 * torch.randn(count, classes, generator=generator)
+    labels = torch.randint(classes, (count,), generator=generator)
+    trust = torch.rand(count, generator=generator) if has_trust else None
+    prediction = Opinion.from_logits(logits) if has_evidence else Categorical.from_logits(logits)
+    fitted = Temperature.fit(prediction, labels, trust)
+    assert LEAST_SCALE <= fitted.scale <= LARGEST_SCALE
+    before = prediction
+    after = fitted.apply(prediction)
+    if trust is not None:
+        before = before.discount(trust)
+        after = after.discount(trust)
+    assert nll_of(after, labels) <= nll_of(before, labels) + 1e-9
+    assert after.labels.equal(before.labels)
+
+
+def test_doubt_stays_where_all_answers_are_right():
+    evidence = torch.full((100, 10), 0.01)
+    evidence[torch.arange(100), torch.arange(100) % 10] = 50.0
+    fitted = Temperature.fit(Opinion(evidence), torch.arange(100) % 10)
+    assert fitted.scale > 1
+    after = fitted.apply(Opinion(evidence))
+    assert 1e-3 < float(after.uncertainty.mean()) < 0.05
+
+
+def test_without_any_evidence_there_is_nothing_to_scale():
+    vacuous = Opinion(torch.zeros(20, 3))
+    assert Temperature.fit(vacuous, torch.arange(20) % 3) == Temperature(1.0)
+
+
+def test_one_class_alone_can_be_fitted_to():
+    prediction, _ = drawn_softmax(50, 3, 1.0)
+    labels = torch.zeros(50, dtype=torch.int64)
+    assert math.isfinite(Temperature.fit(prediction, labels).scale)
+
+
+def test_a_single_sample_can_be_fitted_to():
+    assert math.isfinite(Temperature.fit(Categorical(torch.tensor([[0.7, 0.3]])), torch.tensor([1])).scale)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "labels", "trust", "match"),
+    [
+        (Categorical(torch.tensor([[math.nan, 1.0]])), torch.tensor([0]), None, "finite"),
+        (Categorical(torch.tensor([0.5, 0.5])), torch.tensor([0]), None, "prediction must be"),
+        (Categorical(torch.zeros(0, 2)), torch.zeros(0, dtype=torch.int64), None, "one or more"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0.0]), None, "labels must be int64"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0, 1]), None, "labels must be int64"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([2]), None, "from 0 to 1, got 2"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([-1]), None, "from 0 to 1, got -1"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor([1.5]), "trust must be"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor([math.nan]), "trust must"),
+        (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor(1.0), "trust must be"),
+    ],
+)
+def test_what_can_not_be_fitted_to_is_refused(prediction, labels, trust, match):
+    with pytest.raises(InputError, match=match):
+        Temperature.fit(prediction, labels, trust)
