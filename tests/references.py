@@ -147,6 +147,24 @@ def exact_squared_error_gradient(evidence, y):
         ]
 
 
+def exact_brier(evidence, y):
+    """sum_j (y_j - p_j)^2, eq. 5 without its variance; Chen et al. 2024 (R-EDL)."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        S = mp.fsum(alpha)
+        return mp.fsum((t - a / S) ** 2 for t, a in zip(label, alpha, strict=True))
+
+
+def exact_brier_gradient(evidence, y):
+    """With R = sum_j (y_j - p_j) p_j: d/de_k = -2 (y_k - p_k - R) / S."""
+    with mp.workdps(exact_digits(evidence)):
+        alpha, label = _alpha(evidence), _label(y, len(evidence))
+        S = mp.fsum(alpha)
+        p = [a / S for a in alpha]
+        R = mp.fsum((t - q) * q for t, q in zip(label, p, strict=True))
+        return [-2 * (t - q - R) / S for t, q in zip(label, p, strict=True)]
+
+
 def exact_divergence(evidence):
     """KL[D(alpha) || D(1)] = lnG(S) - lnG(K) - sum lnG(alpha_k) + sum (alpha_k - 1)(psi(alpha_k) - psi(S)).
 
@@ -265,6 +283,11 @@ def naive_squared_error(evidence, y):
     alpha = evidence + 1
     S = alpha.sum(1, keepdim=True)
     return (y**2 - 2 * y * alpha / S + alpha * (alpha + 1) / (S * (S + 1))).sum(1)
+
+
+def naive_brier(evidence, y):
+    """sum_j (y_j - alpha_j / S)^2; Chen et al. 2024 (R-EDL)."""
+    return naive_error_part(evidence, y).sum(1)
 
 
 def naive_divergence(evidence):
@@ -471,7 +494,7 @@ def exact_divergence_from_gradient(evidence, prior):
 
 
 def exact_risk_with_prior(risk, evidence, y, prior):
-    """Equations 3, 4 and 5 with alpha = e + prior."""
+    """Equations 3, 4 and 5, and 5 without its variance, with alpha = e + prior."""
     with mp.workdps(PRIOR_DIGITS):
         alpha, label = [mp.mpf(e) + mp.mpf(prior) for e in evidence], _label(y, len(evidence))
         S = mp.fsum(alpha)
@@ -480,4 +503,6 @@ def exact_risk_with_prior(risk, evidence, y, prior):
         if risk == "cross_entropy":
             return mp.fsum(t * (mp.digamma(S) - mp.digamma(a)) for t, a in zip(label, alpha, strict=True))
         p = [a / S for a in alpha]
+        if risk == "brier":
+            return mp.fsum((t - q) ** 2 for t, q in zip(label, p, strict=True))
         return mp.fsum((t - q) ** 2 + q * (1 - q) / (S + 1) for t, q in zip(label, p, strict=True))

@@ -12,6 +12,7 @@ NAIVE = {
     "squared_error": ref.naive_squared_error,
     "cross_entropy": ref.naive_cross_entropy,
     "type2": ref.naive_type2,
+    "brier": ref.naive_brier,
 }
 
 
@@ -295,7 +296,7 @@ def test_settings_show_and_travel():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"risk": "mse"}, "risk must be one of squared_error, cross_entropy, type2, got 'mse'"),
+        ({"risk": "mse"}, "risk must be one of squared_error, cross_entropy, type2, brier, got 'mse'"),
         ({"evidence": "tanh"}, "evidence must be one of relu, softplus, exp, or a function, got 'tanh'"),
         ({"reduction": "max"}, "reduction must be one of mean, sum, none, got 'max'"),
         ({"divergence_weight": -1}, "divergence_weight must be a number from 0 on, got -1"),
@@ -407,6 +408,7 @@ def test_the_prior_is_that_of_the_functions(risk, evidence, prior):
     functions = {
         "squared_error": ev.functional.squared_error_risk,
         "cross_entropy": ev.functional.cross_entropy_risk,
+        "brier": ev.functional.brier_risk,
         "type2": ev.functional.type2_likelihood,
     }
     value = functions[risk](opinion.evidence, targets, prior=prior)

@@ -15,12 +15,14 @@ LOSSES = [
     (ref.exact_type2, ref.naive_type2),
     (ref.exact_cross_entropy, ref.naive_cross_entropy),
     (ref.exact_squared_error, ref.naive_squared_error),
+    (ref.exact_brier, ref.naive_brier),
     (ref.exact_misleading_divergence, ref.naive_misleading_divergence),
 ]
 GRADIENTS = [
     (ref.exact_type2, ref.exact_type2_gradient),
     (ref.exact_cross_entropy, ref.exact_cross_entropy_gradient),
     (ref.exact_squared_error, ref.exact_squared_error_gradient),
+    (ref.exact_brier, ref.exact_brier_gradient),
     (ref.exact_misleading_divergence, ref.exact_misleading_divergence_gradient),
 ]
 SAMPLES = 200_000

@@ -32,7 +32,8 @@ class EvidentialLoss(nn.Module):
 
     Args:
         num_classes: K; logits with another number of classes are then refused. Without it, any number goes.
-        risk: "squared_error" (equation 5 of the paper), "cross_entropy" (4) or "type2" (3).
+        risk: "squared_error" (equation 5 of the paper), "cross_entropy" (4), "type2" (3) or "brier"
+            (5 without its variance, as in R-EDL).
         evidence: "exp", "relu", "softplus" or a function from logits to evidence.
         divergence_weight: Weight of the divergence; "auto" for the library's rule, min(1, (10 / K)^2), with
             which a network learns at any number of classes (`nescio.functional.default_divergence_weight`).

@@ -20,6 +20,7 @@ LOSSES = {
         ref.exact_squared_error,
         ref.exact_squared_error_gradient,
     ),
+    "brier": (ev.functional.brier_risk, ref.exact_brier, ref.exact_brier_gradient),
     "misleading": (
         ev.functional.misleading_divergence,
         ref.exact_misleading_divergence,

@@ -11,6 +11,7 @@ RISKS = {
     F.type2_likelihood: ref.naive_type2,
     F.cross_entropy_risk: ref.naive_cross_entropy,
     F.squared_error_risk: ref.naive_squared_error,
+    F.brier_risk: ref.naive_brier,
     F.misleading_divergence: ref.naive_misleading_divergence,
 }
 
@@ -202,6 +203,7 @@ BY_NAME = {
     "type2": F.type2_likelihood,
     "cross_entropy": F.cross_entropy_risk,
     "squared_error": F.squared_error_risk,
+    "brier": F.brier_risk,
 }
 PRIORS = [0.1, 0.8, 10.0]
 ROWS = [[0.0, 0.0, 0.0], [1e-6, 1e-6, 2e-6], [1e-6, 1.0, 1e6], [1e6, 0.0, 0.0], [40.0, 0.1, 3.0]]

@@ -2,6 +2,7 @@
 
 from nescio.functional.annealing import default_divergence_weight, linear_annealing
 from nescio.functional.risks import (
+    brier_risk,
     cross_entropy_risk,
     divergence,
     misleading_divergence,
@@ -10,6 +11,7 @@ from nescio.functional.risks import (
 )
 
 __all__ = [
+    "brier_risk",
     "cross_entropy_risk",
     "default_divergence_weight",
     "divergence",

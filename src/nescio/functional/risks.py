@@ -133,6 +133,43 @@ def squared_error_risk(
     return _risk_of_evidence("squared_error", evidence, targets, ignore_index, prior, validate)
 
 
+def brier_risk(
+    evidence: Tensor,
+    targets: Tensor,
+    ignore_index: int = IGNORE_INDEX,
+    *,
+    prior: float = 1.0,
+    validate: bool | None = None,
+) -> Tensor:
+    """Squared error of the probabilities p = alpha / S, equation 5 without its variance.
+
+    sum_j (y_j - p_j)^2
+
+    R-EDL and Re-EDL minimise it: the variance part of equation 5 falls with evidence of any kind.
+
+    Args:
+        evidence: (N, K, d1, ...), zero or more, the class on axis 1.
+        targets: Class indices (N, d1, ...) int64, or soft labels (N, K, d1, ...) that sum to one.
+        ignore_index: Class index whose samples give 0.
+        prior: Prior of each class in alpha = evidence + prior; 0.1 in R-EDL.
+        validate: Whether to look at the values; by default on the CPU only, where that is cheap.
+
+    Returns:
+        The risk of each sample, (N, d1, ...).
+
+    Raises:
+        InputError: If a shape, a type or, where they are looked at, a value does not fit.
+
+    Example:
+        >>> import torch
+        >>> from nescio.functional import brier_risk
+        >>> evidence = torch.tensor([[8.0, 0.0, 0.0]])
+        >>> round(brier_risk(evidence, torch.tensor([0])).item(), 4)
+        0.0496
+    """
+    return _risk_of_evidence("brier", evidence, targets, ignore_index, prior, validate)
+
+
 def misleading_divergence(
     evidence: Tensor,
     targets: Tensor,
@@ -351,6 +388,21 @@ def _squared_error_terms(
     return RiskTerms(torch.addcmul(error, shrink, variance), wrong, slope, own_slope)
 
 
+def _brier_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float) -> RiskTerms:
+    """With a, p and q as above: a^2 + q."""
+    alpha = own + prior
+    rest = total + (num_classes - 1) * prior
+    square = squares + 2 * prior * total + (num_classes - 1) * prior**2
+    inverse = (alpha + rest).reciprocal()
+    a = rest * inverse
+    p = alpha * inverse
+    q = square * inverse * inverse
+    error = a * a + q
+    slope = 2 * inverse * inverse
+    wrong = slope * prior + 2 * inverse * (a * p - q)
+    return RiskTerms(error, wrong, slope, -2 * inverse * error)
+
+
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     """The same for soft labels (M, K): plain formulas on (M, K), in float64."""
     evidence = loss.activation.function(rows)
@@ -376,17 +428,29 @@ def _soft_cross_entropy(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
 
 
 def _soft_squared_error(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
+    error, variance = _error_and_variance(evidence, soft, prior)
+    return (error + variance).sum(1)
+
+
+def _soft_brier(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
+    error, _ = _error_and_variance(evidence, soft, prior)
+    return error.sum(1)
+
+
+def _error_and_variance(evidence: Tensor, soft: Tensor, prior: float) -> tuple[Tensor, Tensor]:
+    """(y_j - p_j)^2 and p_j (1 - p_j) / (S + 1) of each class, (M, K)."""
     alpha = evidence + prior
     rest = _dirichlet.others(evidence, prior)
     strength = alpha + rest
     # y - p, written with 1 - p where p is near one.
     error = torch.where(alpha > rest, rest / strength - (1 - soft), soft - alpha / strength)
     variance = alpha * rest / (strength * strength * (strength + 1))
-    return (error.square() + variance).sum(1)
+    return error.square(), variance
 
 
 RISKS: dict[str, Risk] = {
     "squared_error": Risk(_squared_error_terms, _soft_squared_error, uses_squares=True),
     "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy),
     "type2": Risk(_type2_terms, _soft_type2),
+    "brier": Risk(_brier_terms, _soft_brier, uses_squares=True),
 }

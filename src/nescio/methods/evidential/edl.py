@@ -27,8 +27,8 @@ class EDL(EvidentialMethod):
     times KL(Dirichlet(alpha without the true class's evidence) || Dirichlet(1, ..., 1)).
 
     Args:
-        risk: What fits the labels: "squared_error" (equation 5 of the paper), "cross_entropy" (4) or
-            "type2" (3).
+        risk: What fits the labels: "squared_error" (equation 5 of the paper), "cross_entropy" (4),
+            "type2" (3) or "brier" (5 without its variance).
         evidence: The function f from logits to evidence, by its name, as it is stored in the model file:
             "exp", "relu" or "softplus".
         divergence_weight: Weight of the KL term; "auto" for the library's rule, min(1, (10 / K)^2). None, as
