@@ -24,6 +24,8 @@ PUBLIC = [
     "NescioError",
     "NescioWarning",
     "Opinion",
+    "REDL",
+    "ReEDL",
     "Softmax",
     "Temperature",
     "TrainedModel",

@@ -13,7 +13,19 @@ from .errors import (
 from .inference import TrainedModel
 from .integrations.sklearn import EvidentialClassifier
 from .losses import EvidentialLoss
-from .methods import EDL, FFGU, FFLU, MNFG, Dropout, Ensemble, Softmax, make_method, register_method
+from .methods import (
+    EDL,
+    FFGU,
+    FFLU,
+    MNFG,
+    REDL,
+    Dropout,
+    Ensemble,
+    ReEDL,
+    Softmax,
+    make_method,
+    register_method,
+)
 from .methods.conversion import from_softmax
 from .opinions import Categorical, Opinion, fuse
 from .posthoc import AbstentionRule, Temperature
@@ -25,6 +37,7 @@ __all__ = [
     "FFGU",
     "FFLU",
     "MNFG",
+    "REDL",
     "AbstentionRule",
     "Categorical",
     "DataError",
@@ -41,6 +54,7 @@ __all__ = [
     "NescioError",
     "NescioWarning",
     "Opinion",
+    "ReEDL",
     "Softmax",
     "Temperature",
     "TrainedModel",

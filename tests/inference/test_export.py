@@ -10,7 +10,7 @@ from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError
 from nescio.inference.export import export_program
 from nescio.inference.model import TrainedModel, untrained_model
-from nescio.methods import EDL, Dropout, Softmax
+from nescio.methods import EDL, REDL, Dropout, Softmax
 from nescio.training import TrainingSettings
 
 
@@ -24,10 +24,10 @@ def digits(session_cache):
 def models(digits):
     spec = LeNetSpec(filters=(4, 8), hidden=32)
     settings = TrainingSettings(epochs=1, batch_size=32)
-    return {m.name: TrainedModel.train(digits, m, spec, settings) for m in (EDL(), Softmax())}
+    return {m.name: TrainedModel.train(digits, m, spec, settings) for m in (EDL(), REDL(), Softmax())}
 
 
-@pytest.fixture(params=["edl", "softmax"])
+@pytest.fixture(params=["edl", "r-edl", "softmax"])
 def model(request, models):
     return models[request.param]
 
@@ -52,7 +52,7 @@ def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
         for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
             torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
             torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
-    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name == "edl" else set())
+    wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name != "softmax" else set())
     assert set(names) == wanted
 
 

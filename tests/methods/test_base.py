@@ -7,7 +7,8 @@ import nescio as ev
 from nescio.encoders import Ability, LeNetSpec, MLPSpec
 from nescio.methods import FFGU, MNFG, Batch, Dropout, Ensemble, Method, make_method
 from nescio.methods._shared import softmax_loss
-from nescio.methods.base import mean_loss
+from nescio.methods.base import concatenate, mean_loss
+from nescio.opinions import Opinion
 
 
 def test_a_method_without_a_loss_fails_when_it_is_defined():
@@ -132,3 +133,10 @@ def test_the_mean_of_losses():
 def test_a_network_of_ones_own_that_a_method_can_not_train(name, reason):
     with pytest.raises(ev.InputError, match=reason):
         make_method(name).check_module(torch.nn.Linear(5, 3))
+
+
+def test_batches_of_opinions_keep_their_prior():
+    parts = [Opinion(torch.tensor([[1.0, 0.0]]), 0.1), Opinion(torch.tensor([[0.0, 3.0]]), 0.1)]
+    joined = concatenate(parts)
+    assert joined.prior == 0.1
+    torch.testing.assert_close(joined.uncertainty, torch.tensor([0.2 / 1.2, 0.2 / 3.2]))

@@ -10,7 +10,7 @@ from tests.serve.helpers import PICTURE, ROWS, untrained
 
 from nescio.data import Dataset, load
 from nescio.inference.model import TrainedModel
-from nescio.methods import EDL
+from nescio.methods import EDL, REDL
 from nescio.serve._models import ServedModel, bundled_paths, load_models
 from nescio.training import TrainingSettings
 
@@ -72,3 +72,15 @@ def test_a_head_says_which_encoder_it_stands_on(tmp_path, monkeypatch):
     ).describe()
     assert description["encoder"] == "tiny-pretrained"
     assert description["trained_on"] == "fruit"
+
+
+def test_a_served_model_tells_the_prior_of_its_opinions(tmp_path):
+    """Saved, loaded, described and asked: the prior of R-EDL is that of its opinions."""
+    model = untrained(ROWS, REDL(prior=0.25))
+    model.save(tmp_path / "relaxed.safetensors")
+    (loaded,) = load_models({"relaxed": tmp_path / "relaxed.safetensors"}).values()
+    assert ServedModel("relaxed", loaded).describe()["prior"] == 0.25
+    (record,) = loaded.records(torch.ones(1, 4))
+    evidence = model.predict(torch.ones(1, 4)).evidence
+    assert record["uncertainty"] == pytest.approx(0.75 / (float(evidence.sum()) + 0.75), rel=1e-6)
+    assert sum(record["belief"]) + record["uncertainty"] == pytest.approx(1, rel=1e-6)

@@ -10,6 +10,8 @@ from nescio.methods.baselines.fflu import FFLU
 from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
 from nescio.methods.evidential.edl import EDL
+from nescio.methods.evidential.re_edl import ReEDL
+from nescio.methods.evidential.redl import REDL
 from nescio.methods.registry import (
     METHODS,
     make_method,
@@ -19,7 +21,17 @@ from nescio.methods.registry import (
 )
 from nescio.methods.second_stage import TwoStage
 
-OURS: tuple[type[Method], ...] = (Softmax, Dropout, Ensemble, FFGU, FFLU, MNFG, EDL)
+OURS: tuple[type[Method], ...] = (
+    Softmax,
+    Dropout,
+    Ensemble,
+    FFGU,
+    FFLU,
+    MNFG,
+    EDL,
+    REDL,
+    ReEDL,
+)
 
 for _method in OURS:
     register_method(_method)
@@ -30,11 +42,13 @@ __all__ = [
     "FFLU",
     "METHODS",
     "MNFG",
+    "REDL",
     "Batch",
     "Dropout",
     "Ensemble",
     "FeatureBatch",
     "Method",
+    "ReEDL",
     "Softmax",
     "TwoStage",
     "make_method",
