@@ -3,14 +3,25 @@
 The promise holds for finite samples, by Clopper and Pearson's exact bound (1934) and the union bound. A score
 u is less where a prediction is surer; a rule accepts u < t; error(t) is the true error of inputs with u < t.
 
-1. Candidates are t = u_(c+1), the (c+1)-th smallest of n held-out scores, for G counts c that are taken from
-   n, the target and the confidence alone; for c = n, t lies above every value of the measure (EVERYTHING).
+1. Candidates are t = u_(c+1), the (c+1)-th smallest of n held-out scores, for counts c that are taken from n
+   alone, in a fixed order; for c = n, t lies above every value of the measure (EVERYTHING).
 2. Let j be the sample at that rank, ties put in random order. Given u_j = t the others are still independent
    draws, and that j has this rank tells of them only whether they lie below, at or above t. So those below t,
    m of them (m = c without ties, m <= c with), are independent draws of inputs with u < t, and their errors
    are Binomial(m, error(t)), whatever the law of u, discrete or not. For the fixed EVERYTHING this is plain.
-3. t is certified where P(Binomial(m, target) <= errors) <= delta / G, delta = 1 - confidence. If error(t)
-   exceeds the target that happens with probability delta / G at most; for any of G candidates, delta at most.
+3. Each candidate has a level; the levels add up to delta = 1 - confidence. t is certified for a target where
+   P(Binomial(m, target) <= errors) is at most its level. If error(t) exceeds the target, that happens with
+   the probability of its level at most; for any of the candidates, with delta at most.
+
+What is certified for a target is certified for every larger one, so the accepted share never falls when more
+errors are allowed. With x = -log(1 - target), P(Binomial(m, target) <= k) is the probability that the
+(k+1)-th smallest of m standard exponential times exceeds x. By Renyi's representation that time is a sum of
+independent exponential times, so its density and its survival function G are log-concave; log G(0) = 0, so
+log G(r x) <= r log G(x) for r >= 1. A certificate for x, G(x) <= level(x), thus is one for r x wherever
+level(r x) >= level(x)^r, which is to say where log(1 / level(x)) / x does not grow with x. The levels are
+chosen so: the candidates share delta as if there were M of them, the last with what is left, and
+log(M) grows by at most log(1 / delta) when log(x) grows by 1 (`_number_of_candidates`). The level of the last
+one only grows until it has its full part.
 
 A rejected prediction, and one that is not a number, has the score EVERYTHING, and is never accepted.
 """
@@ -38,9 +49,18 @@ NOTHING = -math.inf  # below every measure; null in JSON, which knows no infinit
 
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
-MOST_CANDIDATES = 32
-LEAST_STEP = 1.05  # candidates closer than this cost confidence and gain no coverage
-LEAST_COVERAGE = 0.05  # below it a rule is of little use; candidates are better spent above
+# What share of the held-out samples each candidate is to accept, in the order in which they are used: with
+# few samples the first ones alone. Steps of 15%, and later those between; below 5% a rule is of little use.
+# fmt: off
+CANDIDATE_SHARES = (
+    1.0, 0.92, 0.87, 0.756, 0.658, 0.572, 0.497, 0.432, 0.376, 0.327, 0.284, 0.247, 0.215, 0.811, 0.187,
+    0.705, 0.163, 0.613, 0.141, 0.533, 0.123, 0.464, 0.107, 0.403, 0.093, 0.351, 0.081, 0.305, 0.07,
+    0.265, 0.061, 0.053,
+)
+# fmt: on
+# How many candidates share delta: (x / x_1)^power, up to so many, where x_1 belongs to the target that all
+# samples without an error just certify. The largest of these holds. Chosen by coverage, see decision 5.
+_GROWTH = ((3.0, 2), (2.2, 3), (1.3, len(CANDIDATE_SHARES)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +90,7 @@ class AbstentionRule:
         >>> labels = (evidence < 40).long()  # only those with little evidence are wrong
         >>> rule = AbstentionRule.for_error(opinion, labels, max_error=0.05)
         >>> rule.describe()
-        'accepts 90.5% of held-out inputs; error among them at most 5% with 95% confidence'
+        'accepts 87% of held-out inputs; error among them at most 5% with 95% confidence'
         >>> rule.accept(Opinion(torch.tensor([[1.0, 0.0], [300.0, 0.0]])))
         tensor([False,  True])
     """
@@ -108,7 +128,8 @@ class AbstentionRule:
         """The rule that accepts the most and whose true error is at most `max_error`, with this confidence.
 
         The promise is for inputs drawn as the held-out ones were; none is made for inputs of another kind.
-        If nothing can be promised the rule accepts nothing, and a warning names the best that was tried.
+        On the same data a larger `max_error` never accepts less. If nothing can be promised the rule accepts
+        nothing, and a warning names the least error that would be promised if it were asked for.
 
         Args:
             prediction: Prediction of held-out inputs (...) that had no part in training, drawn independently.
@@ -131,34 +152,28 @@ class AbstentionRule:
             >>> labels = (sure < 0.6).long()
             >>> rule = AbstentionRule.for_error(prediction, labels, 0.1, measure="max_probability")
             >>> round(rule.threshold, 2), rule.met
-            (0.42, True)
+            (0.41, True)
         """
         target = _require("max_error", max_error)
         delta = 1 - _require("confidence", confidence)
         scores = _HeldOut.of(prediction, _require_labels(labels, prediction), measure)
-        counts = _candidate_counts(scores.size, target, delta)
-        thresholds = [scores.candidate(count) for count in counts]
-        level = delta / len(counts)
-        chosen = NOTHING
-        for threshold in reversed(thresholds):
-            if scores.certifies(threshold, target, level):
-                chosen = threshold
-                break
+        chosen = scores.choose(target, delta)
         bound = None
-        if chosen > NOTHING:
+        if chosen is not None:
             # The bound may come out a rounding above the target that was certified.
-            bound = min(scores.bound(chosen, level), target)
+            bound = min(scores.bound(chosen.threshold, chosen.level), target)
+        threshold = NOTHING if chosen is None else chosen.threshold
         rule = cls(
-            threshold=chosen,
+            threshold=threshold,
             measure=measure,
             max_error=target,
             confidence=float(confidence),
-            met=chosen > NOTHING,
+            met=chosen is not None,
             bound=bound,
-            **scores.summary(chosen),
+            **scores.summary(threshold),
         )
         if not rule.met:
-            promise = _best_promise(scores, thresholds, level)
+            promise = _least_promise(scores, target, delta)
             remedy = _remedy(scores.size, target, delta)
             warnings.warn(f"{rule._no_promise()}; {promise}. {remedy}", NescioWarning, stacklevel=2)
         return rule
@@ -295,18 +310,35 @@ def _in_present_words(values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _candidate_counts(size: int, target: float, delta: float) -> list[int]:
-    """How many of `size` samples each candidate is to accept, growing; never a matter of the scores.
+def _candidate_counts(size: int) -> list[int]:
+    """How many of `size` samples each candidate is to accept, in the order of their use."""
+    counts: list[int] = []
+    for share in CANDIDATE_SHARES:
+        count = round(share * size)
+        if count >= 1 and count not in counts:
+            counts.append(count)
+    return counts
 
-    A geometric grid from the fewest that could certify the target, or LEAST_COVERAGE, to all of them.
-    """
-    for candidates in range(MOST_CANDIDATES, 1, -1):
-        first = max(_fewest_samples(target, delta / candidates), math.ceil(LEAST_COVERAGE * size))
-        if first * LEAST_STEP ** (candidates - 1) <= size:
-            ratio = size / first
-            counts = {round(first * ratio ** (i / (candidates - 1))) for i in range(candidates)}
-            return sorted(counts)
-    return [size]
+
+def _number_of_candidates(size: int, target: float, delta: float) -> float:
+    """How many candidates share delta for this target, from 1 on; a part of one has that part of a level."""
+    needed = -math.log(delta)
+    growth = -size * math.log1p(-target) / needed  # x / x_1
+    if growth <= 1:
+        return 1.0
+    most = max(min(growth ** min(power, needed), limit) for power, limit in _GROWTH)
+    return float(most)
+
+
+def _levels(size: int, target: float, delta: float) -> dict[int, float]:
+    """The level of each candidate in use, by its count; together delta at most."""
+    counts = _candidate_counts(size)
+    number = min(_number_of_candidates(size, target, delta), float(len(counts)))
+    levels = {}
+    for place in range(math.ceil(number)):
+        part = min(number - place, 1.0)
+        levels[counts[place]] = part * delta / number
+    return levels
 
 
 def _fewest_samples(target: float, level: float) -> int:
@@ -330,6 +362,14 @@ def _clopper_pearson(errors: int, count: int, level: float) -> float:
     if errors >= count:
         return 1.0
     return float(betainccinv(errors + 1, count - errors, level))
+
+
+@dataclass(frozen=True)
+class _Certified:
+    """A threshold whose error is certified, and the level of the certificate."""
+
+    threshold: float
+    level: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,6 +419,15 @@ class _HeldOut:
         assert self.errors is not None
         return int(self.errors[count])
 
+    def choose(self, target: float, delta: float) -> _Certified | None:
+        """The candidate that accepts the most of those that are certified for the target."""
+        levels = _levels(self.size, target, delta)
+        for count in sorted(levels, reverse=True):
+            threshold = self.candidate(count)
+            if self.certifies(threshold, target, levels[count]):
+                return _Certified(threshold, levels[count])
+        return None
+
     def certifies(self, threshold: float, target: float, level: float) -> bool:
         """Whether the true error below the threshold is at most the target, but for this level."""
         count = self.accepted(threshold)
@@ -413,19 +462,25 @@ def _score(prediction: Prediction, measure: str) -> Tensor:
     return value.masked_fill(prediction.is_vacuous, most)
 
 
-def _best_promise(scores: _HeldOut, thresholds: list[float], level: float) -> str:
-    """The least bound of all candidates and its coverage, in words."""
-    best = NOTHING
-    bound = 1.0
-    for threshold in reversed(thresholds):
-        if scores.certifies(threshold, bound * (1 - 1e-6), level):  # cheaper than a bound for each
-            best = threshold
-            bound = scores.bound(threshold, level)
-    if best == NOTHING:
+def _least_promise(scores: _HeldOut, refused: float, delta: float) -> str:
+    """The least error that would be promised if it were asked for, and what would be accepted, in words.
+
+    What is certified for a target is so for all larger ones: bisection finds the least.
+    """
+    low = math.floor(1e4 * refused)
+    high = 9999  # in hundredths of a percent, as it is said
+    if scores.choose(high / 1e4, delta) is None:
         return "nothing can be promised"
-    rounded_up = math.ceil(1e4 * bound) / 1e4
-    coverage = scores.accepted(best) / scores.size
-    return f"the best threshold tried promises {_percent(rounded_up, 4)} at coverage {coverage:.2f}"
+    while high - low > 1:
+        middle = (low + high) // 2
+        if scores.choose(middle / 1e4, delta) is None:
+            low = middle
+        else:
+            high = middle
+    chosen = scores.choose(high / 1e4, delta)
+    assert chosen is not None
+    coverage = scores.accepted(chosen.threshold) / scores.size
+    return f"the least that can be promised is {_percent(high / 1e4, 4)}, for {_percent(coverage)} of them"
 
 
 def _remedy(size: int, target: float, delta: float) -> str:
