@@ -506,3 +506,77 @@ def exact_risk_with_prior(risk, evidence, y, prior):
         if risk == "brier":
             return mp.fsum((t - q) ** 2 for t, q in zip(label, p, strict=True))
         return mp.fsum((t - q) ** 2 + q * (1 - q) / (S + 1) for t, q in zip(label, p, strict=True))
+
+
+# ------------------------------------------------------------------------------------------- conformal sets
+
+
+def naive_conformal_scores(row, score, penalty=0.0, free_ranks=0, shares=None):
+    """Of each class of one input, from a list of probabilities; shares: how much of its own each counts."""
+    order = sorted(range(len(row)), key=lambda k: -row[k])
+    result = [0.0] * len(row)
+    before = 0.0
+    for rank, k in enumerate(order, start=1):
+        if score == "lac":
+            result[k] = 1 - row[k]
+        else:
+            own = 1.0 if shares is None else shares
+            result[k] = before + own * row[k]
+            if score == "raps":
+                result[k] += penalty * max(rank - free_ranks, 0)
+        before += row[k]
+    return result
+
+
+def naive_conformal_set(calibration, labels, row, coverage, score, **parameters):
+    """The classes whose p-value, (1 + number of scores at least as large) / (n + 1), exceeds 1 - coverage.
+
+    Without a threshold: another route to the same sets.
+    """
+    known = []
+    for one, label in zip(calibration, labels, strict=True):
+        known.append(naive_conformal_scores(one, score, **parameters)[label])
+    members = []
+    for k, value in enumerate(naive_conformal_scores(row, score, **parameters)):
+        at_least = sum(other >= value for other in known)
+        if (1 + at_least) / (len(known) + 1) > 1 - coverage + 1e-12:
+            members.append(k)
+    return members
+
+
+# ---------------------------------------------------------------------------------------------- OOD scores
+
+
+def naive_knn(train, row, k):
+    """Cosine distance to the k-th nearest of the training features, one after the other."""
+
+    def length(vector):
+        return math.sqrt(sum(x * x for x in vector))
+
+    distances = []
+    for other in train:
+        product = sum(a * b for a, b in zip(row, other, strict=True))
+        distances.append(1 - product / (length(row) * length(other)))
+    return sorted(distances)[k - 1]
+
+
+def naive_mahalanobis(train, labels, row):
+    """The least of (f - mu_c)^T S^-1 (f - mu_c) over classes c, S the covariance within classes; float64."""
+    classes = sorted(set(labels.tolist()))
+    means = {c: train[labels == c].mean(0) for c in classes}
+    covariance = torch.zeros(train.shape[1], train.shape[1], dtype=torch.float64)
+    for feature, label in zip(train, labels.tolist(), strict=True):
+        difference = (feature - means[label])[:, None]
+        covariance += difference @ difference.T / len(train)
+    inverse = torch.linalg.inv(covariance)
+    return min(float((row - mean) @ inverse @ (row - mean)) for mean in means.values())
+
+
+def naive_vim(train, train_logits, weight, bias, row, logits, dimensions):
+    """Wang et al. (2022), equation 5 and 6: alpha |x^R| - log sum exp z, x = f + pinv(W) b."""
+    origin = -torch.linalg.pinv(weight) @ bias
+    centred = train - origin
+    _, vectors = torch.linalg.eigh(centred.T @ centred / len(train))
+    residual_space = vectors[:, : train.shape[1] - dimensions]  # eigh: the smallest first
+    alpha = train_logits.max(1).values.sum() / (centred @ residual_space).norm(dim=1).sum()
+    return float(alpha * ((row - origin) @ residual_space).norm() - torch.logsumexp(logits, 0))

@@ -6,6 +6,7 @@ import nescio
 PUBLIC = [
     "AbstentionRule",
     "Categorical",
+    "ConformalSets",
     "DataError",
     "Dropout",
     "EDL",

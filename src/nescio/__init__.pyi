@@ -28,7 +28,7 @@ from .methods import (
 )
 from .methods.conversion import from_softmax
 from .opinions import Categorical, Opinion, fuse
-from .posthoc import AbstentionRule, Temperature
+from .posthoc import AbstentionRule, ConformalSets, Temperature
 from .training import TrainingSettings
 
 __version__: str
@@ -40,6 +40,7 @@ __all__ = [
     "REDL",
     "AbstentionRule",
     "Categorical",
+    "ConformalSets",
     "DataError",
     "Dropout",
     "Ensemble",

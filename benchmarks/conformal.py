@@ -1,0 +1,154 @@
+"""Coverage and size of conformal sets beside two other libraries: python -m benchmarks.conformal
+
+Needs `pip install mapie crepes` and the data set letter. A softmax perceptron is trained on a quarter of it;
+its predictions of the rest are parted by chance 200 times: 2,000 give the thresholds, the others are covered.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+import nescio
+from nescio.posthoc.conformal import ConformalSets
+
+SPLITS = 200
+CALIBRATION = 2000
+COVERAGE = 0.9
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def predictions() -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities (N, K) and labels (N,) of samples that the network was not trained on."""
+    letters = nescio.data.load("letter")
+    known, rest = nescio.data.split(letters, 0.75, seed=0)
+    settings = nescio.TrainingSettings(epochs=10, batch_size=64)
+    model = nescio.TrainedModel.train(known, "softmax", settings=settings)
+    prediction = model.predict(rest.inputs)
+    return prediction.probabilities.double().numpy(), model.labels_of(rest).numpy()
+
+
+class Given:
+    """A classifier for mapie whose inputs are the probabilities themselves."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.classes_ = np.arange(num_classes)
+        self.is_fitted_ = True
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> Given:
+        """Nothing is to be learned."""
+        return self
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """The inputs."""
+        return x / x.sum(1, keepdims=True)
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The most probable class."""
+        return x.argmax(1)
+
+
+def by_mapie(score: str, **parameters: Any) -> Callable[[Arrays, int], np.ndarray]:
+    """Sets of mapie."""
+    from mapie.classification import SplitConformalClassifier
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    estimator = type("Estimator", (Given, ClassifierMixin, BaseEstimator), {})
+
+    def sets(data: Arrays, seed: int) -> np.ndarray:
+        known, labels, new = data
+        classifier = SplitConformalClassifier(
+            estimator(known.shape[1]), COVERAGE, score, prefit=True, random_state=seed
+        )
+        classifier.conformalize(known, labels)
+        given = {"conformity_score_params": parameters} if parameters else {}
+        _, inside = classifier.predict_set(new, **given)
+        return inside[:, :, 0]
+
+    return sets
+
+
+def by_crepes(by_class: bool) -> Callable[[Arrays, int], np.ndarray]:
+    """Sets of crepes, on the same scores 1 - p."""
+    from crepes import ConformalClassifier
+
+    def sets(data: Arrays, seed: int) -> np.ndarray:
+        known, labels, new = data
+        of_truth = 1 - known[np.arange(len(labels)), labels]
+        classifier = ConformalClassifier()
+        if not by_class:
+            classifier.fit(of_truth)
+            return np.asarray(classifier.predict_set(1 - new, confidence=COVERAGE, smoothing=False), bool)
+        columns = []
+        classifier.fit(of_truth, bins=labels)
+        for place in range(new.shape[1]):
+            bins = np.full(len(new), place)
+            scores = (1 - new[:, place])[:, None]
+            columns.append(
+                np.asarray(classifier.predict_set(scores, bins=bins, confidence=COVERAGE, smoothing=False))
+            )
+        return np.concatenate(columns, 1).astype(bool)
+
+    return sets
+
+
+def by_nescio(**options: Any) -> Callable[[Arrays, int], np.ndarray]:
+    """Our sets."""
+
+    def sets(data: Arrays, seed: int) -> np.ndarray:
+        known, labels, new = data
+        fitted = ConformalSets.fit(
+            torch.tensor(known), torch.tensor(labels), COVERAGE, allow_empty=True, seed=seed, **options
+        )
+        return fitted.contains(torch.tensor(new)).numpy()
+
+    return sets
+
+
+def main() -> None:
+    """Print a table: coverage, the least coverage of a class, and the size of sets, with their spread."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--splits", type=int, default=SPLITS)
+    splits = parser.parse_args().splits
+    ways = {
+        "lac, nescio": by_nescio(score="lac"),
+        "lac, mapie": by_mapie("lac"),
+        "lac, crepes": by_crepes(by_class=False),
+        "aps, nescio": by_nescio(score="aps"),
+        "aps, mapie": by_mapie("aps", include_last_label=True),
+        "aps randomized, nescio": by_nescio(score="aps", randomized=True),
+        "aps randomized, mapie": by_mapie("aps", include_last_label="randomized"),
+        "raps, nescio": by_nescio(score="raps"),
+        "raps, mapie": by_mapie("raps", include_last_label=True),
+        "raps randomized, nescio": by_nescio(score="raps", randomized=True),
+        "raps randomized, mapie": by_mapie("raps", include_last_label="randomized"),
+        "lac by class, nescio": by_nescio(score="lac", by_class=True),
+        "lac by class, crepes": by_crepes(by_class=True),
+    }
+    probabilities, labels = predictions()
+    accuracy = (probabilities.argmax(1) == labels).mean()
+    print(f"{len(labels)} samples of {probabilities.shape[1]} classes, accuracy {accuracy:.3f}\n")
+    measured = defaultdict(list)
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(labels))
+        known, new = order[:CALIBRATION], order[CALIBRATION:]
+        data = (probabilities[known], labels[known], probabilities[new])
+        for name, sets in ways.items():
+            inside = sets(data, seed)
+            covered = inside[np.arange(len(new)), labels[new]]
+            of_class = [covered[labels[new] == place].mean() for place in range(probabilities.shape[1])]
+            measured[name].append((covered.mean(), *of_class, inside.sum(1).mean()))
+    print("| | coverage | least of a class | classes in a set |\n|---|---|---|---|")
+    for name, rows in measured.items():
+        mean = np.mean(rows, 0)
+        print(f"| {name} | {100 * mean[0]:.2f} % | {100 * mean[1:-1].min():.1f} % | {mean[-1]:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
