@@ -204,7 +204,7 @@ def misleading_divergence(
         >>> round(misleading_divergence(evidence, torch.tensor([1])).item(), 4)
         2.1178
     """
-    checked = _checked_evidence(evidence, validate)
+    checked = checked_evidence(evidence, validate)
     loss = RowLoss(divergence_weight=1.0, prior=require_prior(prior))
     value, _ = total_loss("evidence", checked, targets, loss, ignore_index, validate)
     return value
@@ -232,20 +232,21 @@ def divergence(evidence: Tensor, *, prior: float = 1.0, validate: bool | None = 
     """
     if isinstance(evidence, Tensor) and not evidence.numel():
         raise InputError(f"evidence must hold one or more samples, got {describe(evidence)}")
-    checked = _checked_evidence(evidence, validate)
+    checked = checked_evidence(evidence, validate)
     return _dirichlet.divergence(checked.movedim(1, -1), require_prior(prior))
 
 
 def _risk_of_evidence(
     risk: str, evidence: Tensor, targets: Tensor, ignore_index: int, prior: float, validate: bool | None
 ) -> Tensor:
-    checked = _checked_evidence(evidence, validate)
+    checked = checked_evidence(evidence, validate)
     loss = RowLoss(risk=RISKS[risk], prior=require_prior(prior))
     value, _ = total_loss("evidence", checked, targets, loss, ignore_index, validate)
     return value
 
 
-def _checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
+def checked_evidence(evidence: Tensor, validate: bool | None) -> Tensor:
+    """Evidence (N, K, d1, ...) in float32 or float64, or a refusal."""
     require_floating("evidence", evidence, class_axis=1)
     require_evidence(evidence, validate)
     return at_least_float32(evidence)
@@ -263,13 +264,13 @@ def total_loss(
     if not x.numel():
         raise InputError(f"{name} must hold one or more samples, got {describe(x)}")
     if targets.is_floating_point():
-        _require_soft_labels(x, targets, validate)
+        require_soft_labels(x, targets, validate)
         ignored = None
         value = _shaped(_soft_loss(_as_rows(x), _as_rows(targets), loss), x)
     else:
-        _require_indices(x, targets)
-        wanted, ignored = _without_ignored(targets, x.shape[1], ignore_index, validate)
-        value = _shaped(row_loss(_as_rows(x), wanted.reshape(-1), loss), x)
+        require_indices(x, targets)
+        wanted, ignored = without_ignored(targets, x.shape[1], ignore_index, validate)
+        value = _shaped(_hard_loss(_as_rows(x), wanted.reshape(-1), loss), x)
     _require_finite(name, x, value, validate)
     if ignored is not None:
         value = value.masked_fill(ignored, 0.0)
@@ -297,7 +298,8 @@ def _shaped(value: Tensor, x: Tensor) -> Tensor:
     return value.view(x.shape[:1] + x.shape[2:])
 
 
-def _require_indices(x: Tensor, targets: Tensor) -> None:
+def require_indices(x: Tensor, targets: Tensor) -> None:
+    """Refuse targets that are no class indices (N, d1, ...) for x (N, K, d1, ...)."""
     expected = tuple(x.shape[:1] + x.shape[2:])
     if targets.dtype != torch.int64 or tuple(targets.shape) != expected:
         raise InputError(
@@ -306,7 +308,7 @@ def _require_indices(x: Tensor, targets: Tensor) -> None:
         )
 
 
-def _without_ignored(
+def without_ignored(
     targets: Tensor, num_classes: int, ignore_index: int, validate: bool | None
 ) -> tuple[Tensor, Tensor | None]:
     """Targets that can all be used as an index, and which of them were to be ignored."""
@@ -328,7 +330,8 @@ def _require_range(targets: Tensor, num_classes: int, ignore_index: int) -> None
         )
 
 
-def _require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> None:
+def require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> None:
+    """Refuse targets that are no soft labels (N, K, d1, ...) for x of that shape."""
     if targets.shape != x.shape:
         raise InputError(
             f"targets must be int64 class indices {tuple(x.shape[:1] + x.shape[2:])} "
@@ -403,6 +406,14 @@ def _brier_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, 
     return RiskTerms(error, wrong, slope, -2 * inverse * error)
 
 
+def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
+    """The loss (M,) of rows (M, K) with class indices (M,)."""
+    if loss.risk is None or loss.risk.terms is not None:
+        return row_loss(rows, targets, loss)
+    one_hot = torch.zeros_like(rows).scatter(1, targets.unsqueeze(1), 1.0)
+    return _soft_loss(rows, one_hot, loss)
+
+
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     """The same for soft labels (M, K): plain formulas on (M, K), in float64."""
     evidence = loss.activation.function(rows)
@@ -428,16 +439,16 @@ def _soft_cross_entropy(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
 
 
 def _soft_squared_error(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    error, variance = _error_and_variance(evidence, soft, prior)
+    error, variance = error_and_variance(evidence, soft, prior)
     return (error + variance).sum(1)
 
 
 def _soft_brier(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    error, _ = _error_and_variance(evidence, soft, prior)
+    error, _ = error_and_variance(evidence, soft, prior)
     return error.sum(1)
 
 
-def _error_and_variance(evidence: Tensor, soft: Tensor, prior: float) -> tuple[Tensor, Tensor]:
+def error_and_variance(evidence: Tensor, soft: Tensor, prior: float) -> tuple[Tensor, Tensor]:
     """(y_j - p_j)^2 and p_j (1 - p_j) / (S + 1) of each class, (M, K)."""
     alpha = evidence + prior
     rest = _dirichlet.others(evidence, prior)

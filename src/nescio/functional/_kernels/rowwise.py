@@ -35,12 +35,12 @@ class Risk(NamedTuple):
     """A risk in two forms.
 
     terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
-    float64), K and the prior. soft: from evidence, soft labels (M, K) in float64 and the prior to (M,),
-    differentiable.
+    float64), K and the prior; None for a risk that these do not decide, which has its other form alone.
+    soft: from evidence, soft labels (M, K) in float64 and the prior to (M,), differentiable.
     uses_squares: whether `terms` looks at its third argument; else that is zero.
     """
 
-    terms: Callable[[Tensor, Tensor, Tensor, int, float], RiskTerms]
+    terms: Callable[[Tensor, Tensor, Tensor, int, float], RiskTerms] | None
     soft: Callable[[Tensor, Tensor, float], Tensor]
     uses_squares: bool = False
 
@@ -117,6 +117,7 @@ def _risk_terms(loss: RowLoss, sums: _Sums, num_classes: int) -> RiskTerms:
     if loss.risk is None:
         zero = torch.zeros_like(sums.total)
         return RiskTerms(zero, zero, None, zero)
+    assert loss.risk.terms is not None
     return loss.risk.terms(*sums, num_classes, loss.prior)
 
 
@@ -165,6 +166,7 @@ def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
         own = evidence.gather(1, targets.unsqueeze(1)).squeeze(1)
         total = others.sum(1)
         squares = others.square().sum(1)
+        assert loss.risk.terms is not None
         value = value + loss.risk.terms(own, total, squares, x.shape[1], loss.prior).value
     if loss.divergence_weight:
         value = value + loss.divergence_weight * _any_divergence(others, loss.prior)
