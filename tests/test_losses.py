@@ -7,6 +7,7 @@ from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
 import nescio as ev
+from nescio.losses import IEDLLoss, REDLoss
 
 NAIVE = {
     "squared_error": ref.naive_squared_error,
@@ -454,3 +455,145 @@ def test_a_weight_in_words_is_auto_or_refused():
         ev.InputError, match="divergence_weight must be a number from 0 on or 'auto', got 'rule'"
     ):
         ev.EvidentialLoss(divergence_weight="rule")
+
+
+# --------------------------------------------------------------------------------------------- the successors
+
+SUCCESSORS = [REDLoss, IEDLLoss]
+
+
+def red(logits, targets, risk="type2", evidence="exp", weight=1.0):
+    """The loss of EDL less u z_y, u = K / S without a gradient, as the authors write it."""
+    e = ref.naive_evidence(logits, evidence)
+    uncertainty = logits.shape[1] / (e + 1).sum(1).detach()
+    one_hot = ref.naive_one_hot(targets, logits.shape[1])
+    total = NAIVE[risk](e, one_hot) + weight * ref.naive_misleading_divergence(e, one_hot)
+    return total - uncertainty * (one_hot * logits).sum(1)
+
+
+def i_edl(logits, targets, fisher_weight=0.005, weight=1.0):
+    """As the authors write it, with torch's polygamma."""
+    alpha = torch.nn.functional.softplus(logits) + 1
+    one_hot = ref.naive_one_hot(targets, logits.shape[1])
+    strength = alpha.sum(1, keepdim=True)
+    information, common = torch.polygamma(1, alpha), torch.polygamma(1, strength)
+    p = alpha / strength
+    errors = information * ((one_hot - p) ** 2 + p * (1 - p) / (strength + 1))
+    determinant = information.log().sum(1) + (1 - (common / information).sum(1)).log()
+    divergence = ref.naive_misleading_divergence(alpha - 1, one_hot)
+    return errors.sum(1) - fisher_weight * determinant + weight * divergence
+
+
+@pytest.mark.parametrize("risk", NAIVE)
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
+def test_red_is_its_formula(risk, evidence):
+    logits, targets = batch()
+    logits.requires_grad_()
+    value = REDLoss(risk=risk, evidence=evidence, reduction="none")(logits, targets, epoch=4)
+    expected = red(logits, targets, risk, evidence, 0.4)
+    torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-12)
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), logits)[0], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("fisher_weight", [0.0, 0.005, 0.05])
+def test_i_edl_is_its_formula(fisher_weight):
+    logits, targets = batch()
+    logits.requires_grad_()
+    value = IEDLLoss(fisher_weight=fisher_weight, reduction="none")(logits, targets, epoch=4)
+    expected = i_edl(logits, targets, fisher_weight, 0.4)
+    torch.testing.assert_close(value, expected, rtol=1e-8, atol=1e-12)
+    (gradient,) = torch.autograd.grad(value.sum(), logits)
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected.sum(), logits)[0], rtol=1e-6, atol=1e-8)
+
+
+def test_red_moves_a_sample_without_evidence():
+    logits = torch.tensor([[-2.0, -1.0, -3.0]], requires_grad=True)
+    stuck = ev.EvidentialLoss(evidence="relu")(logits, torch.tensor([1]), epoch=10)
+    assert torch.autograd.grad(stuck, logits)[0].abs().max() == 0
+    moved = REDLoss(evidence="relu")(logits, torch.tensor([1]), epoch=10)
+    assert torch.autograd.grad(moved, logits)[0].tolist() == [[0.0, -1.0, 0.0]]
+
+
+@pytest.mark.parametrize("loss", SUCCESSORS)
+def test_the_derivatives_of_the_successors(loss):
+    logits, targets = batch(4, 3)
+    of_each = loss(reduction="none", annealing_epochs=0)
+    logits.requires_grad_()
+    if loss is IEDLLoss:  # the reward of RED takes u as a constant: it is no derivative
+        assert gradcheck(lambda z: of_each(z, targets), logits)
+        assert gradcheck(lambda z: of_each(z, ref.naive_one_hot(targets, 3)), logits)
+    mean = loss(annealing_epochs=0)(logits, targets)
+    torch.testing.assert_close(mean, of_each(logits, targets).mean())
+    (gradient,) = torch.autograd.grad(mean, logits)
+    (expected,) = torch.autograd.grad(of_each(logits, targets).sum() / 4, logits)
+    torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("loss", SUCCESSORS)
+def test_soft_labels_of_one_class_are_that_class(loss):
+    logits, targets = batch()
+    of_each = loss(reduction="none", annealing_epochs=0)
+    soft = ref.naive_one_hot(targets, 5)
+    torch.testing.assert_close(of_each(logits, soft), of_each(logits, targets), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SUCCESSORS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
+@pytest.mark.parametrize("prior", [1.0, 0.1])
+def test_the_successors_are_finite_for_any_finite_logits(loss, dtype, evidence, prior):
+    for size in (1e-30, 1.0, 30.0, 100.0, 1e4, 1e15, 1e30):
+        generator = torch.Generator().manual_seed(0)
+        logits = ((torch.rand(8, 6, generator=generator) * 2 - 1) * size).to(dtype)
+        logits[0] = size
+        logits[1] = -size
+        logits.requires_grad_()
+        value = loss(evidence=evidence, prior=prior, reduction="none", annealing_epochs=0)(
+            logits, torch.arange(8) % 6
+        )
+        (gradient,) = torch.autograd.grad(value.sum(), logits)
+        assert bool(value.isfinite().all())
+        assert bool(gradient.isfinite().all())
+
+
+@pytest.mark.parametrize("loss", SUCCESSORS)
+def test_the_successors_weigh_and_ignore_like_edl(loss):
+    logits, targets = batch()
+    weight = torch.tensor([1.0, 2.0, 0.5, 0.0, 3.0], dtype=torch.float64)
+    each = loss(reduction="none", annealing_epochs=0)(logits, targets)
+    weighted = loss(class_weight=weight, annealing_epochs=0)(logits, targets)
+    torch.testing.assert_close(weighted, (each * weight[targets]).sum() / weight[targets].sum())
+    targets[3] = -100
+    kept = targets >= 0
+    x = logits.clone().requires_grad_()
+    value = loss(annealing_epochs=0)(x, targets)
+    torch.testing.assert_close(value, loss(annealing_epochs=0)(logits[kept], targets[kept]))
+    assert torch.autograd.grad(value, x)[0][3].abs().max() == 0
+
+
+@pytest.mark.parametrize("loss", SUCCESSORS)
+def test_the_successors_read_opinions_and_are_copied(loss):
+    made = loss(3, evidence="relu", prior=0.5)
+    opinion = made.opinion(torch.tensor([[2.0, -1.0, 0.0]]))
+    assert opinion.prior == 0.5
+    assert opinion.evidence.tolist() == [[2.0, 0.0, 0.0]]
+    logits = torch.tensor([[2.0, -1.0, 0.0]])
+    again = pickle.loads(pickle.dumps(copy.deepcopy(made)))
+    assert again(logits, torch.tensor([1]), epoch=3) == made(logits, torch.tensor([1]), epoch=3)
+    assert repr(again) == repr(made)
+    with pytest.raises(ev.InputError, match="logits must have 3 classes"):
+        made(torch.zeros(1, 4), torch.tensor([1]), epoch=3)
+
+
+def test_the_defaults_of_the_successors_are_the_published_ones():
+    assert repr(REDLoss()) == (
+        "REDLoss(risk=type2, evidence=exp, divergence_weight=1.0, annealing_epochs=10, reduction=mean)"
+    )
+    assert repr(IEDLLoss()) == (
+        "IEDLLoss(risk=squared_error, evidence=softplus, divergence_weight=1.0, annealing_epochs=10, "
+        "reduction=mean, fisher_weight=0.005)"
+    )
+    with pytest.raises(ev.InputError, match="fisher_weight must be a number from 0 on, got -1"):
+        IEDLLoss(fisher_weight=-1)
+    assert type(REDLoss.paper()) is ev.EvidentialLoss

@@ -1,4 +1,4 @@
-"""EvidentialLoss: the whole loss as a module; it holds settings and calls the functions."""
+"""EvidentialLoss and its successors: whole losses as modules, which hold settings and call the functions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from nescio._checks import (
     require_whole,
 )
 from nescio.errors import InputError
-from nescio.functional import default_divergence_weight, linear_annealing
-from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional import correct_evidence_regularizer, default_divergence_weight, linear_annealing
+from nescio.functional._kernels.rowwise import Risk, RowLoss
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
+from nescio.functional.fisher import information_risk
 from nescio.functional.risks import IGNORE_INDEX, RISKS, total_loss
 from nescio.opinions.opinion import Opinion
 
@@ -93,8 +94,8 @@ class EvidentialLoss(nn.Module):
         self.validate = validate
         self.register_buffer("class_weight", _checked_class_weight(class_weight), persistent=False)
 
-    @classmethod
-    def paper(cls, num_classes: int | None = None) -> EvidentialLoss:
+    @staticmethod
+    def paper(num_classes: int | None = None) -> EvidentialLoss:
         """Exactly the paper's choice: relu, squared error, weight 1, annealed over ten epochs.
 
         Args:
@@ -109,7 +110,9 @@ class EvidentialLoss(nn.Module):
             EvidentialLoss(risk=squared_error, evidence=relu, divergence_weight=1.0, \
 annealing_epochs=10, reduction=mean)
         """
-        return cls(num_classes, evidence="relu", divergence_weight=1.0, annealing_epochs=10)
+        return EvidentialLoss(
+            num_classes, "squared_error", evidence="relu", divergence_weight=1.0, annealing_epochs=10
+        )
 
     def forward(self, logits: Tensor, targets: Tensor, epoch: float | None = None) -> Tensor:
         """The loss of a batch.
@@ -135,10 +138,8 @@ annealing_epochs=10, reduction=mean)
         require_floating("logits", logits, class_axis=1)
         num_classes = logits.shape[1]
         self._require_classes(num_classes)
-        name, x, loss = self._row_loss(at_least_float32(logits), self._weight_at(epoch, num_classes))
-        if self.reduction == "mean" and self.class_weight is None:
-            loss = loss._replace(expected_scale=num_classes / max(logits.numel(), 1))
-        value, ignored = total_loss(name, x, targets, loss, self.ignore_index, self.validate)
+        logits = at_least_float32(logits)
+        value, ignored = self._loss_of_each(logits, targets, self._weight_at(epoch, num_classes))
         return self._reduced(value, self._sample_weight(targets, value), ignored)
 
     def opinion(self, logits: Tensor) -> Opinion:
@@ -189,9 +190,16 @@ annealing_epochs=10, reduction=mean)
             weight = default_divergence_weight(num_classes)
         return weight * linear_annealing(epoch or 0.0, self.annealing_epochs)
 
+    def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
+        """The loss of each sample (N, d1, ...), and which of them were ignored; None if surely none."""
+        name, x, loss = self._row_loss(logits, weight)
+        if self.reduction == "mean" and self.class_weight is None:
+            loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+        return total_loss(name, x, targets, loss, self.ignore_index, self.validate)
+
     def _row_loss(self, logits: Tensor, weight: float) -> tuple[str, Tensor, RowLoss]:
         """What to evaluate: logits for a function known here, evidence for the user's own."""
-        risk = RISKS[self.risk]
+        risk = self._risk()
         if isinstance(self.evidence, str):
             loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, prior=self.prior)
             return "logits", logits, loss
@@ -203,6 +211,9 @@ annealing_epochs=10, reduction=mean)
         if looks_at_values(evidence, self.validate) and not bool((evidence >= 0).all()):
             raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
         return "evidence", evidence, RowLoss(IDENTITY, risk, weight, prior=self.prior)
+
+    def _risk(self) -> Risk:
+        return RISKS[self.risk]
 
     def _require_classes(self, num_classes: int) -> None:
         if self.num_classes is not None and num_classes != self.num_classes:
@@ -239,6 +250,145 @@ annealing_epochs=10, reduction=mean)
         if not targets.is_floating_point():
             return weight[targets.clamp(0, len(weight) - 1)]
         return (targets.movedim(1, -1).to(value.dtype) * weight).sum(-1)
+
+
+class REDLoss(EvidentialLoss):
+    """The loss of RED: that of EDL, and a reward of the true class where there is little evidence.
+
+    risk + divergence_weight * min(1, epoch / annealing_epochs) * misleading divergence - u z_y
+
+    u = K prior / S counts as a constant: a sample without evidence, from which EDL learns nothing where its
+    evidence function is flat, has a gradient. Arguments and errors as of `EvidentialLoss`; the defaults are
+    those of the authors' code for MNIST.
+
+    Args:
+        num_classes: K, or None for any number.
+        risk: "type2", "squared_error", "cross_entropy" or "brier".
+        evidence: "exp", "relu", "softplus" or a function from logits to evidence.
+        divergence_weight: Weight of the divergence, or "auto" for the library's rule.
+        annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.
+        class_weight: A weight for each class (K,).
+        ignore_index: Class index of samples that do not count.
+        reduction: "mean", "sum" or "none".
+        prior: Prior of each class in alpha = evidence + prior.
+        validate: Whether to look at values; by default on the CPU only.
+
+    Raises:
+        InputError: If a setting is not one of these.
+
+    Example:
+        >>> import torch
+        >>> from nescio.losses import REDLoss
+        >>> loss = REDLoss(evidence="relu", annealing_epochs=0)
+        >>> logits = torch.tensor([[-2.0, -1.0]], requires_grad=True)  # no evidence at all
+        >>> torch.autograd.grad(loss(logits, torch.tensor([0])), logits)[0]
+        tensor([[-1.,  0.]])
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        risk: str = "type2",
+        evidence: str | EvidenceFunction = "exp",
+        divergence_weight: float | str = 1.0,
+        annealing_epochs: float = 10,
+        class_weight: Tensor | None = None,
+        ignore_index: int = IGNORE_INDEX,
+        reduction: str = "mean",
+        *,
+        prior: float = 1.0,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            num_classes,
+            risk,
+            evidence,
+            divergence_weight,
+            annealing_epochs,
+            class_weight,
+            ignore_index,
+            reduction,
+            prior=prior,
+            validate=validate,
+        )
+
+    def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
+        value, ignored = super()._loss_of_each(logits, targets, weight)
+        with torch.no_grad():
+            evidence = evidence_function(self.evidence)(logits)
+        reward = correct_evidence_regularizer(
+            logits, evidence, targets, self.ignore_index, prior=self.prior, validate=self.validate
+        )
+        return value + reward, ignored
+
+
+class IEDLLoss(EvidentialLoss):
+    """The loss of I-EDL: equation 5 with every class weighted by its Fisher information.
+
+    sum_j psi'(alpha_j) [(y_j - p_j)^2 + p_j (1 - p_j) / (S + 1)] - fisher_weight * ln |I|
+    + divergence_weight * min(1, epoch / annealing_epochs) * misleading divergence
+
+    |I| is the determinant of the Fisher information of the Dirichlet distribution, which falls as evidence
+    grows: its term keeps the evidence small. The loss may be below zero.
+
+    Args:
+        num_classes: K, or None for any number.
+        fisher_weight: Weight of ln |I|: 0.005 as published for MNIST, 0.05 for CIFAR-10.
+        evidence: "softplus", "exp", "relu" or a function from logits to evidence.
+        divergence_weight: Weight of the divergence, or "auto" for the library's rule.
+        annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.
+        class_weight: A weight for each class (K,).
+        ignore_index: Class index of samples that do not count.
+        reduction: "mean", "sum" or "none".
+        prior: Prior of each class in alpha = evidence + prior.
+        validate: Whether to look at values; by default on the CPU only.
+
+    Raises:
+        InputError: If a setting is not one of these.
+
+    Example:
+        >>> import torch
+        >>> from nescio.losses import IEDLLoss
+        >>> loss = IEDLLoss(num_classes=3, reduction="none")
+        >>> loss(torch.tensor([[2.0, -1.0, 0.0], [2.0, -1.0, 0.0]]), torch.tensor([0, 1]), epoch=10)
+        tensor([0.4200, 1.4901])
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        fisher_weight: float = 0.005,
+        evidence: str | EvidenceFunction = "softplus",
+        divergence_weight: float | str = 1.0,
+        annealing_epochs: float = 10,
+        class_weight: Tensor | None = None,
+        ignore_index: int = IGNORE_INDEX,
+        reduction: str = "mean",
+        *,
+        prior: float = 1.0,
+        validate: bool | None = None,
+    ) -> None:
+        super().__init__(
+            num_classes,
+            "squared_error",
+            evidence,
+            divergence_weight,
+            annealing_epochs,
+            class_weight,
+            ignore_index,
+            reduction,
+            prior=prior,
+            validate=validate,
+        )
+        require_number("fisher_weight", fisher_weight)
+        self.fisher_weight = fisher_weight
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of its repr."""
+        return f"{super().extra_repr()}, fisher_weight={self.fisher_weight}"
+
+    def _risk(self) -> Risk:
+        return information_risk(self.fisher_weight)
 
 
 def _require_one_of(name: str, value: str, names: tuple[str, ...]) -> None:
