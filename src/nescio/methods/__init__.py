@@ -10,7 +10,9 @@ from nescio.methods.baselines.fflu import FFLU
 from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
 from nescio.methods.evidential.edl import EDL
+from nescio.methods.evidential.iedl import IEDL
 from nescio.methods.evidential.re_edl import ReEDL
+from nescio.methods.evidential.red import RED
 from nescio.methods.evidential.redl import REDL
 from nescio.methods.registry import (
     METHODS,
@@ -29,6 +31,8 @@ OURS: tuple[type[Method], ...] = (
     FFLU,
     MNFG,
     EDL,
+    RED,
+    IEDL,
     REDL,
     ReEDL,
 )
@@ -40,8 +44,10 @@ __all__ = [
     "EDL",
     "FFGU",
     "FFLU",
+    "IEDL",
     "METHODS",
     "MNFG",
+    "RED",
     "REDL",
     "Batch",
     "Dropout",
