@@ -8,7 +8,7 @@ from nescio.encoders import Ability, LeNetSpec, MLPSpec
 from nescio.methods import FFGU, MNFG, Batch, Dropout, Ensemble, Method, make_method
 from nescio.methods._shared import softmax_loss
 from nescio.methods.base import concatenate, mean_loss
-from nescio.opinions import Opinion
+from nescio.opinions import Categorical, Opinion
 
 
 def test_a_method_without_a_loss_fails_when_it_is_defined():
@@ -140,3 +140,13 @@ def test_batches_of_opinions_keep_their_prior():
     joined = concatenate(parts)
     assert joined.prior == 0.1
     torch.testing.assert_close(joined.uncertainty, torch.tensor([0.2 / 1.2, 0.2 / 3.2]))
+
+
+def test_batches_keep_an_uncertainty_of_their_own_and_their_labels():
+    first = Categorical(torch.tensor([[0.5, 0.5]]), torch.tensor([0.25]), torch.tensor([1]))
+    second = Categorical(torch.tensor([[0.9, 0.1]]), torch.tensor([0.75]))
+    joined = concatenate([first, second])
+    assert joined.uncertainty.tolist() == [0.25, 0.75]
+    assert joined.labels.tolist() == [1, 0]
+    plain = concatenate([Categorical(first.probabilities), Categorical(second.probabilities)])
+    assert plain.own_uncertainty is None

@@ -68,3 +68,28 @@ def test_without_trust_a_prediction_is_as_uncertain_as_can_be():
 def test_trust_that_is_none_is_refused(trust):
     with pytest.raises(InputError, match="trust must"):
         Categorical(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).discount(trust)
+
+
+def test_an_uncertainty_of_its_own_and_raw_labels_come_before_what_the_probabilities_say():
+    probabilities = torch.tensor([[0.5, 0.5], [0.9, 0.1], [0.5, 0.5]])
+    own = torch.tensor([0.25, 0.0, 1.0])
+    prediction = Categorical(probabilities, own, torch.tensor([1, 0, 1]))
+    assert torch.equal(prediction.uncertainty, own)
+    assert prediction.labels.tolist() == [1, 0, 1]
+    assert prediction.is_vacuous.tolist() == [False, False, True]
+    assert isinstance(prediction, Prediction)
+    last = prediction[1:]
+    assert torch.equal(last.uncertainty, own[1:])
+    assert last.labels.tolist() == [0, 1]
+    np.testing.assert_array_equal(last.numpy()["is_vacuous"], [False, True])
+    discounted = prediction.discount(0.5)
+    torch.testing.assert_close(discounted.uncertainty, torch.tensor([0.625, 0.5, 1.0]))
+    assert discounted.labels.tolist() == [1, 0, 1]
+
+
+def test_what_does_not_fit_the_probabilities_is_refused():
+    probabilities = torch.full((2, 2), 0.5)
+    with pytest.raises(ev.InputError, match=r"own_uncertainty must have the shape \(2,\), got .*\(3,\)"):
+        Categorical(probabilities, torch.zeros(3))
+    with pytest.raises(ev.InputError, match=r"raw_labels must have the shape \(2,\)"):
+        Categorical(probabilities, torch.zeros(2), torch.zeros(1, dtype=torch.long))

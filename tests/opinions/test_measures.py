@@ -62,6 +62,8 @@ def test_what_is_compared():
     softmax = Categorical(torch.full((2, 4), 0.25))
     assert [measure.name for measure in measures_for(opinion)] == OURS[:-1]
     assert [measure.name for measure in measures_for(softmax)] == OURS[:2]
+    own_doubt = Categorical(softmax.probabilities, softmax.uncertainty)
+    assert [measure.name for measure in measures_for(own_doubt)] == OURS[:3]
 
 
 def test_a_measure_of_evidence_needs_an_opinion():

@@ -290,7 +290,12 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
     if len(opinions) == len(parts):
         labels = torch.cat([part.labels for part in opinions])
         return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
-    return Categorical(torch.cat([part.probabilities for part in parts]))
+    probabilities = torch.cat([part.probabilities for part in parts])
+    for part in parts:
+        if getattr(part, "own_uncertainty", None) is None:
+            return Categorical(probabilities)
+    uncertainty = torch.cat([part.uncertainty for part in parts])
+    return Categorical(probabilities, uncertainty, torch.cat([part.labels for part in parts]))
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:

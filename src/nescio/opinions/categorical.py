@@ -71,15 +71,20 @@ class Prediction(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Categorical:
-    """Probabilities alone, as softmax and averages of softmax give them; the class axis is the last.
+    """Probabilities without beliefs, as softmax and averages of it give them; the class axis is the last.
 
-    Its uncertainty is the normalised entropy: such a method has no mass of its own for "I do not know".
+    Its uncertainty is the normalised entropy, since softmax has no doubt of its own. A method that has one,
+    but no evidence of which it would be the rest, gives it beside the probabilities.
 
     Args:
         probabilities: (..., K) in float32 or float64.
+        own_uncertainty: From 0 to 1 (...), where the method has an uncertainty of its own; 1 is "I do not
+            know", where there is no answer at all.
+        raw_labels: The class of the greatest output (...) of the network, where the probabilities may have
+            lost their order.
 
     Raises:
-        InputError: If the probabilities are no such tensor.
+        InputError: If the probabilities are no such tensor, or the others do not fit them.
 
     Example:
         >>> import torch
@@ -87,14 +92,23 @@ class Categorical:
         >>> prediction = Categorical(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
         >>> prediction.uncertainty
         tensor([1., 0.])
+        >>> Categorical(torch.tensor([[0.5, 0.5]]), own_uncertainty=torch.tensor([0.25])).uncertainty
+        tensor([0.2500])
     """
 
     probabilities: Tensor
+    own_uncertainty: Tensor | None = None
+    raw_labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         require_floating("probabilities", self.probabilities, class_axis=-1)
         if self.probabilities.dtype not in (torch.float32, torch.float64):
             raise InputError(f"probabilities must be float32 or float64, got {describe(self.probabilities)}")
+        batch = self.probabilities.shape[:-1]
+        for name in ("own_uncertainty", "raw_labels"):
+            value = getattr(self, name)
+            if value is not None and value.shape != batch:
+                raise InputError(f"{name} must have the shape {tuple(batch)}, got {describe(value)}")
 
     @classmethod
     def from_logits(cls, logits: Tensor, *, dim: int = -1) -> Categorical:
@@ -126,17 +140,23 @@ class Categorical:
 
     @property
     def uncertainty(self) -> Tensor:
-        """The normalised entropy, (...)."""
+        """Its own where there is one, else the normalised entropy, (...)."""
+        if self.own_uncertainty is not None:
+            return self.own_uncertainty
         return self.entropy(normalized=True)
 
     @property
     def labels(self) -> Tensor:
-        """The most probable class, (...)."""
+        """The class of the greatest raw output, or else the most probable one, (...)."""
+        if self.raw_labels is not None:
+            return self.raw_labels
         return self.probabilities.argmax(-1)
 
     @property
     def is_vacuous(self) -> Tensor:
-        """Never: softmax always has an answer, (...)."""
+        """True where its own uncertainty is 1; softmax always has an answer, (...)."""
+        if self.own_uncertainty is not None:
+            return self.own_uncertainty >= 1
         return torch.zeros(self.probabilities.shape[:-1], dtype=torch.bool, device=self.probabilities.device)
 
     def entropy(self, normalized: bool = False) -> Tensor:
@@ -153,8 +173,8 @@ class Categorical:
     def discount(self, trust: float | Tensor) -> Categorical:
         """The prediction as it counts when its source is trusted this much.
 
-        Its probabilities are mixed with equal ones, t p + (1 - t) / K: what `Opinion.discount` makes of the
-        probabilities of an opinion.
+        Its probabilities are mixed with equal ones, t p + (1 - t) / K, and an uncertainty of its own becomes
+        1 - t (1 - u): what `Opinion.discount` makes of those of an opinion.
 
         Args:
             trust: 0 to 1, one number or a tensor that broadcasts to the batch (...).
@@ -171,8 +191,13 @@ class Categorical:
             >>> Categorical(torch.tensor([1.0, 0.0])).discount(0.5).probabilities
             tensor([0.7500, 0.2500])
         """
-        trust = require_trust(trust, self.probabilities).unsqueeze(-1)
-        return Categorical(trust * self.probabilities + (1 - trust) / self.num_classes)
+        trust = require_trust(trust, self.probabilities)
+        own_uncertainty = None
+        if self.own_uncertainty is not None:
+            own_uncertainty = 1 - trust * (1 - self.own_uncertainty)
+        trust = trust.unsqueeze(-1)
+        mixed = trust * self.probabilities + (1 - trust) / self.num_classes
+        return Categorical(mixed, own_uncertainty, self.raw_labels)
 
     def numpy(self) -> dict[str, Any]:
         """uncertainty, probabilities, labels and is_vacuous as numpy arrays, by these names."""
@@ -189,7 +214,14 @@ class Categorical:
             raise InputError("a single prediction can't be indexed; its arrays can")
         batch = self.probabilities.shape[:-1]
         chosen = torch.arange(batch.numel(), device=self.probabilities.device).view(batch)[index]
-        return Categorical(self.probabilities.reshape(-1, self.num_classes)[chosen])
+        own_uncertainty = None
+        if self.own_uncertainty is not None:
+            own_uncertainty = self.own_uncertainty[index]
+        raw_labels = None
+        if self.raw_labels is not None:
+            raw_labels = self.raw_labels[index]
+        probabilities = self.probabilities.reshape(-1, self.num_classes)[chosen]
+        return Categorical(probabilities, own_uncertainty, raw_labels)
 
     def __repr__(self) -> str:
         return f"Categorical(batch {tuple(self.probabilities.shape[:-1])}, {self.num_classes} classes)"

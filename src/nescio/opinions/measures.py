@@ -33,8 +33,9 @@ class Measure:
         highest: The greatest value as a function of the number of classes K, or None where there is none.
         higher_is_doubt: Whether a higher value means more doubt.
         needs_opinion: Whether it is derived from evidence, which a Categorical does not have.
-        compared: Whether tables that compare measures list it: "always", for an "opinion" only, or "never",
-            where it orders inputs as another measure does.
+        compared: Whether tables that compare measures list it: "always", for an "opinion" only (and other
+            predictions with an uncertainty of their own), or "never", where it orders inputs as another
+            measure does.
 
     Raises:
         InputError: If `compared` is not one of these.
@@ -121,11 +122,12 @@ def register_measure(measure: Measure) -> None:
 def measures_for(prediction: Prediction) -> list[Measure]:
     """Those that tables compare for this kind of prediction, in the order of the registry."""
     has_evidence = isinstance(prediction, Opinion)
+    has_own_doubt = has_evidence or getattr(prediction, "own_uncertainty", None) is not None
     chosen = []
     for name in MEASURES:
         measure = MEASURES.get(name)
         fits = has_evidence or not measure.needs_opinion
-        is_compared = measure.compared == "always" or (measure.compared == "opinion" and has_evidence)
+        is_compared = measure.compared == "always" or (measure.compared == "opinion" and has_own_doubt)
         if fits and is_compared:
             chosen.append(measure)
     return chosen
@@ -172,7 +174,7 @@ def _register_ours() -> None:
         ),
         Measure(
             "uncertainty",
-            "mass of 'I do not know' (vacuity); without evidence the normalized entropy",
+            "mass of 'I do not know' (vacuity); without doubt of its own the normalized entropy",
             "share",
             lambda prediction: prediction.uncertainty,
             lowest=0.0,
