@@ -7,6 +7,7 @@ PUBLIC = [
     "AbstentionRule",
     "Categorical",
     "ConformalSets",
+    "DAEDL",
     "DataError",
     "Dropout",
     "EDL",

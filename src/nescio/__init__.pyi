@@ -14,6 +14,7 @@ from .inference import TrainedModel
 from .integrations.sklearn import EvidentialClassifier
 from .losses import EvidentialLoss
 from .methods import (
+    DAEDL,
     EDL,
     FFGU,
     FFLU,
@@ -35,6 +36,7 @@ from .training import TrainingSettings
 
 __version__: str
 __all__ = [
+    "DAEDL",
     "EDL",
     "FFGU",
     "FFLU",

@@ -7,13 +7,16 @@ from torch import nn
 from nescio.encoders import (
     Ability,
     EncoderSpec,
+    EncoderWithHead,
     InputKind,
     LeNetSpec,
     MLPSpec,
     SequentialEncoder,
     features_of,
     input_kind,
+    replace_head,
     require_features,
+    with_features,
 )
 from nescio.errors import InputError
 
@@ -128,3 +131,29 @@ def test_what_only_pretrained_encoders_have():
         MLPSpec(3, 2).pretrained_weights()
     with pytest.raises(InputError, match="the encoder lenet takes images, and has no tokenizer"):
         LeNetSpec().tokenizer_json()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        MLPSpec(4, 3, hidden=(8,)).build(),
+        EncoderWithHead(nn.Linear(4, 8), nn.Linear(8, 3)),
+        with_features(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), head="2"),
+    ],
+    ids=["sequential", "with head", "wrapped"],
+)
+def test_the_head_is_replaced_wherever_it_is(network):
+    head = nn.Linear(8, 5)
+    inputs = torch.zeros(2, 4)
+    features = features_of(network.eval(), inputs)
+    replace_head(network, head)
+    assert network.head is head
+    assert torch.equal(network(inputs), head(features))
+
+
+def test_a_head_that_is_no_part_of_the_network_can_not_be_replaced():
+    network = with_features(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), layer="1")
+    with pytest.raises(InputError, match="is no part of it that could be replaced"):
+        replace_head(network, nn.Linear(8, 5))
+    with pytest.raises(InputError, match="without them"):
+        replace_head(nn.Linear(4, 3), nn.Linear(8, 5))

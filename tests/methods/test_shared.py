@@ -5,7 +5,7 @@ from torch import nn
 from nescio.encoders import MLPSpec
 from nescio.errors import InputError
 from nescio.methods import Batch
-from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
+from nescio.methods._shared import linear_head, mean_of_softmax, softmax_loss, weight_penalty
 
 
 def test_the_loss_is_the_mean_of_minus_log_probability():
@@ -35,3 +35,11 @@ def test_the_penalty_is_half_the_squares_of_dense_weights():
     assert weight_penalty(module, 0.0) == 0.0
     with pytest.raises(InputError, match="weight_decay is for dense layers, and the network has none"):
         weight_penalty(nn.Conv1d(1, 1, 1), 0.1)
+
+
+def test_the_head_of_a_module_of_the_users_own():
+    network = MLPSpec(4, 3, hidden=(8,)).build()
+    assert linear_head(network, "some") is network.head
+    network.append(nn.ReLU())
+    with pytest.raises(InputError, match=r"the method some needs an nn.Linear as the head .* got a ReLU"):
+        linear_head(network, "some")

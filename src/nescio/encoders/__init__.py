@@ -10,6 +10,7 @@ from nescio.encoders.base import (
     SequentialEncoder,
     features_of,
     input_kind,
+    replace_head,
     require_features,
 )
 from nescio.encoders.efficientnet import EfficientNetLite0Spec
@@ -64,6 +65,7 @@ __all__ = [
     "input_kind",
     "make_encoder",
     "register_encoder",
+    "replace_head",
     "require_features",
     "spec_from_dict",
     "spec_to_dict",

@@ -378,6 +378,34 @@ def require_features(module: nn.Module) -> None:
         )
 
 
+def replace_head(module: nn.Module, head: nn.Module) -> None:
+    """Give a network another head, in place.
+
+    Args:
+        module: A network with `features(inputs)` and `head`.
+        head: Module from features (N, F) to what the network is to give.
+
+    Raises:
+        InputError: If the network has no features, or its head is no part of it that could be replaced.
+
+    Example:
+        >>> import torch
+        >>> from nescio.encoders import MLPSpec
+        >>> network = MLPSpec(4, 3, hidden=(8,)).build()
+        >>> replace_head(network, nn.Linear(8, 5))
+        >>> network(torch.zeros(2, 4)).shape
+        torch.Size([2, 5])
+    """
+    require_features(module)
+    present = module.head
+    for name, part in module.named_modules():
+        if part is present:
+            parent, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(parent), attribute, head)
+            return
+    raise InputError(f"the head of the {type(module).__name__} is no part of it that could be replaced")
+
+
 def input_kind(input_shape: Sequence[int]) -> InputKind:
     """What inputs of this shape are, where nobody has said that they are texts.
 

@@ -359,8 +359,8 @@ def untrained_model(
     if preprocess is None:
         preprocess = Preprocess.fit(inputs, weights, schema)
     elif spec is not None:
-        for member in method.members(module):
-            load_pretrained(spec, member)
+        for encoder in method.encoders(module):
+            load_pretrained(spec, encoder)
     _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
 

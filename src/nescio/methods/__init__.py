@@ -9,6 +9,7 @@ from nescio.methods.baselines.ffgu import FFGU
 from nescio.methods.baselines.fflu import FFLU
 from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
+from nescio.methods.evidential.daedl import DAEDL
 from nescio.methods.evidential.edl import EDL
 from nescio.methods.evidential.iedl import IEDL
 from nescio.methods.evidential.re_edl import ReEDL
@@ -35,12 +36,14 @@ OURS: tuple[type[Method], ...] = (
     IEDL,
     REDL,
     ReEDL,
+    DAEDL,
 )
 
 for _method in OURS:
     register_method(_method)
 
 __all__ = [
+    "DAEDL",
     "EDL",
     "FFGU",
     "FFLU",

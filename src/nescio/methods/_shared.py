@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from nescio._checks import at_least_float32
+from nescio.encoders import require_features
 from nescio.errors import InputError
 from nescio.methods.base import Batch, mean_loss
 from nescio.opinions.categorical import Categorical
@@ -45,3 +46,19 @@ def weight_penalty(module: nn.Module, decay: float) -> Tensor | float:
     if not squares:
         raise InputError("weight_decay is for dense layers, and the network has none; set it to 0")
     return 0.5 * decay * torch.stack(squares).sum()
+
+
+def linear_head(module: nn.Module, method: str) -> nn.Linear:
+    """Find the head of a network of the user's own, from whose shape the number of its features is told.
+
+    Raises:
+        InputError: If the network has no features, or its head is no nn.Linear.
+    """
+    require_features(module)
+    head = module.head
+    if not isinstance(head, nn.Linear):
+        raise InputError(
+            f"the method {method} needs an nn.Linear as the head of a module of your own, got a "
+            f"{type(head).__name__}"
+        )
+    return head

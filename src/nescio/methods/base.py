@@ -194,6 +194,17 @@ class Method(ABC):
         """
         return [module]
 
+    def encoders(self, module: nn.Module) -> list[nn.Module]:
+        """List the networks that were built from the encoder, for its pretrained weights to be loaded into.
+
+        Args:
+            module: What `build` gave.
+
+        Raises:
+            InputError: If this method can't go on from pretrained weights.
+        """
+        return self.members(module)
+
     @abstractmethod
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int

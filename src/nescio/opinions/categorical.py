@@ -78,8 +78,8 @@ class Categorical:
 
     Args:
         probabilities: (..., K) in float32 or float64.
-        own_uncertainty: From 0 to 1 (...), where the method has an uncertainty of its own; 1 is "I do not
-            know", where there is no answer at all.
+        own_uncertainty: The uncertainty (...) from 0 to 1 of a method that has one of its own; 1 is "I do
+            not know", where there is no answer at all.
         raw_labels: The class of the greatest output (...) of the network, where the probabilities may have
             lost their order.
 

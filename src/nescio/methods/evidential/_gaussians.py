@@ -1,0 +1,126 @@
+"""A Gaussian for each class on features, fitted to all training samples; kept in buffers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from nescio.methods.base import FeatureBatch
+
+# Features that never change have no variance at all: a share of all variance is added to each.
+_LEAST_VARIANCE = 1e-12
+
+
+class ClassGaussians(nn.Module):
+    """N(f; mu_c, Sigma_c) for each class c, and how dense the training samples lie.
+
+    Args:
+        num_classes: K.
+        num_features: F.
+        is_shared: Whether all classes have one covariance, as few samples or many classes ask for.
+    """
+
+    means: Tensor
+    whitening: Tensor
+    log_scale: Tensor
+    least: Tensor
+    most: Tensor
+
+    def __init__(self, num_classes: int, num_features: int, is_shared: bool) -> None:
+        super().__init__()
+        covariances = 1 if is_shared else num_classes
+        self.is_shared = is_shared
+        self.register_buffer("means", torch.zeros(num_classes, num_features))
+        # The inverse of the Cholesky factor of each covariance: |whitening (f - mu)|^2 is the distance.
+        self.register_buffer("whitening", torch.eye(num_features).repeat(covariances, 1, 1))
+        # -1/2 ln |2 pi Sigma_c|; -infinity for a class without samples.
+        self.register_buffer("log_scale", torch.zeros(num_classes))
+        # The least and the greatest log-density of a training sample.
+        self.register_buffer("least", torch.tensor(-1.0))
+        self.register_buffer("most", torch.tensor(0.0))
+
+    def log_density(self, features: Tensor) -> Tensor:
+        """ln sum_c N(f; mu_c, Sigma_c) of features (N, F), (N,)."""
+        features = features.to(self.means.dtype)
+        logs = []
+        for label in range(self.means.shape[0]):
+            whitening = self.whitening[0 if self.is_shared else label]
+            away = (features - self.means[label]) @ whitening.T  # (N, F)
+            logs.append(self.log_scale[label] - 0.5 * away.square().sum(1))
+        return torch.stack(logs, 1).logsumexp(1)
+
+    def trust(self, features: Tensor) -> Tensor:
+        """s = (l - min) / (max - min) of the log-density l, held within [0, 1], (N,)."""
+        log_density = self.log_density(features)
+        share = (log_density - self.least) / (self.most - self.least)
+        # Features beyond all bounds have a density that is no number any more, and no trust.
+        return torch.where(log_density > self.least, share.clamp_max(1), 0.0)
+
+    def fit(self, batches: Iterable[FeatureBatch], ridge: float) -> None:
+        """Fit all to the features of the training samples, which are gone through three times.
+
+        ridge: this share of the mean variance is added to the variance of every feature.
+        """
+        counts, means = self._means(batches)
+        scatter = self._scatter(batches, means)
+        if self.is_shared:
+            scatter = scatter.sum(0, keepdim=True)
+            freedom = (counts.sum() - (counts > 0).sum()).view(1)
+        else:
+            freedom = counts - 1
+        covariance = scatter / freedom.clamp_min(1).view(-1, 1, 1)
+        variances = covariance.diagonal(dim1=1, dim2=2).mean(1)
+        added = (ridge * variances).clamp_min(_LEAST_VARIANCE)
+        eye = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
+        factor = torch.linalg.cholesky(covariance + added.view(-1, 1, 1) * eye)
+        whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
+        log_roots = factor.diagonal(dim1=1, dim2=2).log().sum(1)
+        log_scale = -log_roots - 0.5 * means.shape[1] * math.log(2 * math.pi)
+        log_scale = log_scale.expand(len(counts)).masked_fill(counts == 0, -math.inf)
+        self.means.copy_(means)
+        self.whitening.copy_(whitening)
+        self.log_scale.copy_(log_scale)
+        self._fit_range(batches)
+
+    def _means(self, batches: Iterable[FeatureBatch]) -> tuple[Tensor, Tensor]:
+        """The weight (K,) and the mean (K, F) of each class, in float64."""
+        counts = self.log_scale.new_zeros(self.log_scale.shape, dtype=torch.float64)
+        sums = self.means.new_zeros(self.means.shape, dtype=torch.float64)
+        for batch in batches:
+            weights = _weights_of(batch)
+            counts.index_add_(0, batch.labels, weights)
+            sums.index_add_(0, batch.labels, batch.features.double() * weights.unsqueeze(1))
+        return counts, sums / counts.clamp_min(1).unsqueeze(1)
+
+    def _scatter(self, batches: Iterable[FeatureBatch], means: Tensor) -> Tensor:
+        """sum w (f - mu_c)(f - mu_c)' of each class (K, F, F), in float64."""
+        num_classes, num_features = means.shape
+        scatter = means.new_zeros(num_classes, num_features, num_features)
+        for batch in batches:
+            away = (batch.features.double() - means[batch.labels]) * _weights_of(batch).sqrt().unsqueeze(1)
+            for label in range(num_classes):
+                of_class = away[batch.labels == label]
+                scatter[label].addmm_(of_class.T, of_class)
+        return scatter
+
+    def _fit_range(self, batches: Iterable[FeatureBatch]) -> None:
+        least = math.inf
+        most = -math.inf
+        for batch in batches:
+            found = self.log_density(batch.features)[_weights_of(batch) > 0]
+            if len(found):
+                least = min(least, float(found.min()))
+                most = max(most, float(found.max()))
+        # Where all samples are alike there is no range; what is less dense has no trust then.
+        self.least.fill_(min(least, most - 1e-3 * max(abs(most), 1.0)))
+        self.most.fill_(most)
+
+
+def _weights_of(batch: FeatureBatch) -> Tensor:
+    """The weight of each sample (N,) in float64."""
+    if batch.weights is None:
+        return torch.ones(len(batch.labels), dtype=torch.float64, device=batch.labels.device)
+    return batch.weights.double()
