@@ -14,6 +14,7 @@ PUBLIC = [
     "Ensemble",
     "EvidentialClassifier",
     "EvidentialLoss",
+    "FEDL",
     "FFGU",
     "FFLU",
     "FetchError",

@@ -16,6 +16,7 @@ from .losses import EvidentialLoss
 from .methods import (
     DAEDL,
     EDL,
+    FEDL,
     FFGU,
     FFLU,
     IEDL,
@@ -38,6 +39,7 @@ __version__: str
 __all__ = [
     "DAEDL",
     "EDL",
+    "FEDL",
     "FFGU",
     "FFLU",
     "IEDL",

@@ -11,6 +11,7 @@ from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
 from nescio.methods.evidential.daedl import DAEDL
 from nescio.methods.evidential.edl import EDL
+from nescio.methods.evidential.fedl import FEDL
 from nescio.methods.evidential.iedl import IEDL
 from nescio.methods.evidential.re_edl import ReEDL
 from nescio.methods.evidential.red import RED
@@ -37,6 +38,7 @@ OURS: tuple[type[Method], ...] = (
     REDL,
     ReEDL,
     DAEDL,
+    FEDL,
 )
 
 for _method in OURS:
@@ -45,6 +47,7 @@ for _method in OURS:
 __all__ = [
     "DAEDL",
     "EDL",
+    "FEDL",
     "FFGU",
     "FFLU",
     "IEDL",
