@@ -25,6 +25,7 @@ PUBLIC = [
     "MNFG",
     "MissingExtraError",
     "ModelFileError",
+    "NatPN",
     "NescioError",
     "NescioWarning",
     "Opinion",

@@ -13,6 +13,7 @@ from nescio.methods.evidential.daedl import DAEDL
 from nescio.methods.evidential.edl import EDL
 from nescio.methods.evidential.fedl import FEDL
 from nescio.methods.evidential.iedl import IEDL
+from nescio.methods.evidential.natpn import NatPN
 from nescio.methods.evidential.re_edl import ReEDL
 from nescio.methods.evidential.red import RED
 from nescio.methods.evidential.redl import REDL
@@ -39,6 +40,7 @@ OURS: tuple[type[Method], ...] = (
     ReEDL,
     DAEDL,
     FEDL,
+    NatPN,
 )
 
 for _method in OURS:
@@ -60,6 +62,7 @@ __all__ = [
     "Ensemble",
     "FeatureBatch",
     "Method",
+    "NatPN",
     "ReEDL",
     "Softmax",
     "TwoStage",

@@ -1,0 +1,205 @@
+"""NatPN: evidence from the density of a normalizing flow on a small latent space."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from nescio._checks import at_least_float32, require_number, require_whole
+from nescio.encoders import Ability, EncoderSpec, replace_head
+from nescio.errors import InputError
+from nescio.functional import cross_entropy_risk, divergence
+from nescio.functional.evidence import exp
+from nescio.methods._shared import linear_head
+from nescio.methods.base import Batch, Method, mean_loss
+from nescio.opinions.opinion import Opinion
+
+# ln of the budget for each latent dimension. Under "normal" the most dense point of a standard normal
+# distribution has the same evidence in any number of dimensions.
+_LOG_BUDGETS = {"normal": 0.5 * math.log(4 * math.pi), "exp": 1.0, "exp-half": 0.5, "constant": 0.0}
+
+
+@dataclass(frozen=True)
+class NatPN(Method):
+    """Natural posterior network: how much evidence there is comes from a density, which class from a softmax.
+
+    The features of an input become a small latent vector x. A linear layer and softmax give the probabilities
+    chi(x) of the K classes, and a normalizing flow the density q(x). Together they are an opinion:
+
+        n = q(x) * budget,  e = n chi,  alpha = e + 1
+
+    The loss of a sample is equation 4 of EDL less `entropy_weight` times the entropy of Dirichlet(alpha). The
+    flow is a chain of radial ones,
+
+        x' = x + beta h (x - c),  h = 1 / (a + |x - c|),  a > 0,  beta > -a,
+
+    and is trained together with all else, without the warm-up and the tuning of the flow alone that the
+    authors offer.
+
+    Args:
+        latent_size: Number of latent dimensions.
+        flow_length: Number of radial steps of the flow; 0 for a standard normal density.
+        budget: What the density is multiplied by: "normal", (4 pi)^(d / 2) in d latent dimensions, "exp",
+            e^d, "exp-half", e^(d / 2), or "constant", 1.
+        entropy_weight: Weight of the entropy of the Dirichlet distribution.
+
+    Raises:
+        InputError: If a setting is not what it must be.
+
+    Example:
+        >>> from nescio.encoders import MLPSpec
+        >>> from nescio.methods import make_method
+        >>> network = make_method("natpn", latent_size=2).build(MLPSpec(4, 3))
+        >>> network(torch.zeros(5, 4)).shape
+        torch.Size([5, 3])
+    """
+
+    name: ClassVar[str] = "natpn"
+    about: ClassVar[str] = "evidential: how much evidence comes from a normalizing flow, from one pass"
+    paper: ClassVar[str] = "Charpentier et al. 2022, Natural Posterior Network"
+    requires: ClassVar[frozenset[Ability]] = frozenset({Ability.FEATURES})
+    takes_soft_labels: ClassVar[bool] = True
+
+    latent_size: int = 16
+    flow_length: int = 8
+    budget: str = "normal"
+    entropy_weight: float = 1e-5
+
+    def __post_init__(self) -> None:
+        require_whole("latent_size", self.latent_size)
+        require_whole("flow_length", self.flow_length, least=0)
+        if self.budget not in _LOG_BUDGETS:
+            raise InputError(f"budget must be one of {', '.join(_LOG_BUDGETS)}, got {self.budget!r}")
+        require_number("entropy_weight", self.entropy_weight)
+
+    def build(self, encoder: EncoderSpec) -> nn.Module:
+        """Build the network, with the latent space and the flow in place of its head.
+
+        Args:
+            encoder: What to build.
+
+        Returns:
+            A network from inputs (N, ...) to logits (N, K), the logarithms of the evidence.
+
+        Raises:
+            InputError: If the encoder has no features.
+        """
+        return self._with_density(super().build(encoder), encoder.num_classes, encoder.num_features)
+
+    def check_module(self, module: nn.Module) -> nn.Module:
+        """Put the latent space and the flow in place of the head of a network of the user's own.
+
+        Args:
+            module: Network with `features(inputs)` and an nn.Linear as its `head`.
+
+        Returns:
+            The same network.
+
+        Raises:
+            InputError: If it has no features, or another head.
+        """
+        if isinstance(getattr(module, "head", None), DensityHead):
+            return module
+        head = linear_head(module, self.name)
+        return self._with_density(module, head.out_features, head.in_features)
+
+    def _with_density(self, network: nn.Module, num_classes: int, num_features: int) -> nn.Module:
+        log_budget = _LOG_BUDGETS[self.budget] * self.latent_size
+        head = DensityHead(num_features, num_classes, self.latent_size, self.flow_length, log_budget)
+        replace_head(network, head)
+        return network
+
+    def objective(
+        self, module: nn.Module, batch: Batch, epoch: float, num_train: int
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the loss (), and the logits (N, K), the logarithms of the evidence."""
+        logits = at_least_float32(module(batch.inputs))
+        return mean_loss(self._losses(logits, batch.labels), batch.weights), logits
+
+    def _losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss of each sample (N,), from logits (N, K) and labels (N,) or soft labels (N, K)."""
+        evidence = exp(logits)
+        # The uniform Dirichlet distribution has the greatest entropy, and the divergence is how far below it
+        # an opinion is.
+        entropy = -divergence(evidence) - math.lgamma(logits.shape[1])
+        return cross_entropy_risk(evidence, labels) - self.entropy_weight * entropy
+
+    def interpret(self, logits: Tensor) -> Opinion:
+        """Turn logits (N, K) into an opinion."""
+        return Opinion.from_logits(logits, "exp")
+
+
+class DensityHead(nn.Module):
+    """From features (N, F) to the logarithms of the evidence (N, K).
+
+    Args:
+        num_features: F.
+        num_classes: K.
+        latent_size: Number of latent dimensions.
+        flow_length: Number of steps of the flow.
+        log_budget: Is added to the log-density.
+    """
+
+    def __init__(
+        self, num_features: int, num_classes: int, latent_size: int, flow_length: int, log_budget: float
+    ) -> None:
+        super().__init__()
+        self.latent = nn.Linear(num_features, latent_size)
+        self.classes = nn.Linear(latent_size, num_classes)
+        self.flow = nn.ModuleList(RadialStep(latent_size) for _ in range(flow_length))
+        self.log_budget = log_budget
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compute ln n + ln chi, in float32 at least: a density has a wider range than a logit."""
+        latent = at_least_float32(self.latent(features))
+        log_probabilities = at_least_float32(self.classes(latent)).log_softmax(1)
+        log_evidence = self.log_density(latent) + self.log_budget
+        return log_evidence.to(latent.dtype).unsqueeze(1) + log_probabilities
+
+    def log_density(self, latent: Tensor) -> Tensor:
+        """ln q (N,) of latent vectors (N, D), in float64."""
+        place = latent.double()
+        log_determinant = place.new_zeros(place.shape[0])
+        for step in self.flow:
+            place, added = step(place)
+            log_determinant = log_determinant + added
+        log_normal = -0.5 * (place.square() + math.log(2 * math.pi)).sum(1)
+        return log_normal + log_determinant
+
+
+class RadialStep(nn.Module):
+    """x' = x + beta h (x - c) with h = 1 / (a + r), r = |x - c|: space drawn to a point, or pushed from it.
+
+    Its derivative has the determinant (1 + beta h)^(D - 1) (1 + beta h - beta h^2 r).
+
+    Args:
+        size: D.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        spread = 1 / math.sqrt(size)
+        self.center = nn.Parameter(torch.empty(size).uniform_(-spread, spread))
+        self.raw_distance = nn.Parameter(torch.empty(()).uniform_(-spread, spread))  # a before softplus
+        self.raw_strength = nn.Parameter(
+            torch.empty(()).uniform_(-spread, spread)
+        )  # beta + a before softplus
+
+    def forward(self, place: Tensor) -> tuple[Tensor, Tensor]:
+        """x' (N, D) of x (N, D), both float64, and the logarithm of the determinant (N,)."""
+        distance = softplus(self.raw_distance.double())  # a
+        reach = softplus(self.raw_strength.double())  # beta + a, above 0
+        away = place - self.center.double()
+        radius = torch.linalg.vector_norm(away, dim=1)
+        pull = 1 / (distance + radius)  # h
+        # 1 + beta h = (r + beta + a) h and 1 + beta h - beta h^2 r = 1 + beta a h^2 as sums of what is above
+        # zero: their logarithms stay finite however close beta comes to -a.
+        stretch = (radius + reach) * pull
+        along = (radius * (radius + 2 * distance) + distance * reach) * pull.square()
+        moved = self.center.double() + stretch.unsqueeze(1) * away
+        return moved, (place.shape[1] - 1) * stretch.log() + along.log()
