@@ -63,10 +63,10 @@ def trigamma(x: Tensor) -> Tensor:
     return climbed + inverse * (1 + series)
 
 
-def fisher_log_determinant(evidence: Tensor, prior: float = 1.0) -> Tensor:
-    """ln |I| of the Fisher information diag(psi'(alpha)) - psi'(S) of D(alpha), (...).
+def fisher_information(evidence: Tensor, prior: float = 1.0) -> tuple[Tensor, Tensor]:
+    """psi'(alpha) (..., K) and ln |I| (...) of the information I = diag(psi'(alpha)) - psi'(S) of D(alpha).
 
-    As sum_k ln psi'(alpha_k) + ln psi'(S) + ln [sum_k r(alpha_k) - r(S)] with r(x) = x - 1 / psi'(x), which
+    ln |I| = sum_k ln psi'(alpha_k) + ln psi'(S) + ln [sum_k r(alpha_k) - r(S)], r(x) = x - 1 / psi'(x), which
     goes from 0 to 1/2: the printed 1 - sum_k psi'(S) / psi'(alpha_k) is rounding alone where alpha is large.
     """
     alpha = evidence.double() + prior
@@ -74,7 +74,7 @@ def fisher_log_determinant(evidence: Tensor, prior: float = 1.0) -> Tensor:
     information, gaps = _trigamma_and_gap(alpha)
     of_strength, gap_of_strength = _trigamma_and_gap(strength)
     value = information.log().sum(-1) + of_strength.log() + (gaps.sum(-1) - gap_of_strength).log()
-    return value.to(evidence.dtype)
+    return information.to(evidence.dtype), value.to(evidence.dtype)
 
 
 def _trigamma_and_gap(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,15 +76,17 @@ def fisher_log_determinant(evidence: Tensor, *, prior: float = 1.0, validate: bo
     if isinstance(evidence, Tensor) and not evidence.numel():
         raise InputError(f"evidence must hold one or more samples, got {describe(evidence)}")
     checked = checked_evidence(evidence, validate)
-    return _dirichlet.fisher_log_determinant(checked.movedim(1, -1), require_prior(prior))
+    _, value = _dirichlet.fisher_information(checked.movedim(1, -1), require_prior(prior))
+    return value
 
 
 def information_risk(weight: float) -> Risk:
     """The risk of I-EDL: `fisher_risk` less `weight` times `fisher_log_determinant`."""
 
     def soft(evidence: Tensor, labels: Tensor, prior: float) -> Tensor:
-        value = _weighted_squared_error(evidence, labels, prior)
-        return value - weight * _dirichlet.fisher_log_determinant(evidence, prior)
+        error, variance = error_and_variance(evidence, labels, prior)
+        information, log_determinant = _dirichlet.fisher_information(evidence, prior)
+        return (information * (error + variance)).sum(1) - weight * log_determinant
 
     return Risk(None, soft)
 
