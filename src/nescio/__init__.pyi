@@ -12,7 +12,7 @@ from .errors import (
 )
 from .inference import TrainedModel
 from .integrations.sklearn import EvidentialClassifier
-from .losses import EvidentialLoss
+from .losses import EvidentialLoss, IEDLLoss, REDLoss
 from .methods import (
     DAEDL,
     EDL,
@@ -56,6 +56,7 @@ __all__ = [
     "EvidentialClassifier",
     "EvidentialLoss",
     "FetchError",
+    "IEDLLoss",
     "InputError",
     "LeNetSpec",
     "MLPSpec",
@@ -65,6 +66,7 @@ __all__ = [
     "NescioError",
     "NescioWarning",
     "Opinion",
+    "REDLoss",
     "ReEDL",
     "Softmax",
     "Temperature",

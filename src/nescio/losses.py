@@ -278,7 +278,7 @@ class REDLoss(EvidentialLoss):
 
     Example:
         >>> import torch
-        >>> from nescio.losses import REDLoss
+        >>> from nescio import REDLoss
         >>> loss = REDLoss(evidence="relu", annealing_epochs=0)
         >>> logits = torch.tensor([[-2.0, -1.0]], requires_grad=True)  # no evidence at all
         >>> torch.autograd.grad(loss(logits, torch.tensor([0])), logits)[0]
@@ -348,7 +348,7 @@ class IEDLLoss(EvidentialLoss):
 
     Example:
         >>> import torch
-        >>> from nescio.losses import IEDLLoss
+        >>> from nescio import IEDLLoss
         >>> loss = IEDLLoss(num_classes=3, reduction="none")
         >>> loss(torch.tensor([[2.0, -1.0, 0.0], [2.0, -1.0, 0.0]]), torch.tensor([0, 1]), epoch=10)
         tensor([0.4200, 1.4901])
