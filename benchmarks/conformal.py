@@ -47,11 +47,11 @@ class Given:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """The inputs."""
-        return x / x.sum(1, keepdims=True)
+        return np.asarray(x / x.sum(1, keepdims=True))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The most probable class."""
-        return x.argmax(1)
+        return np.asarray(x.argmax(1))
 
 
 def by_mapie(score: str, **parameters: Any) -> Callable[[Arrays, int], np.ndarray]:
@@ -69,7 +69,7 @@ def by_mapie(score: str, **parameters: Any) -> Callable[[Arrays, int], np.ndarra
         classifier.conformalize(known, labels)
         given = {"conformity_score_params": parameters} if parameters else {}
         _, inside = classifier.predict_set(new, **given)
-        return inside[:, :, 0]
+        return np.asarray(inside[:, :, 0])
 
     return sets
 

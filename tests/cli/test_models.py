@@ -7,6 +7,7 @@ import logging
 import pickle
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,18 +36,28 @@ def run(monkeypatch, capsys):
     return call
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory, session_cache):
-    """Class folders with 40 digits each of 0, 1 and 2."""
+def class_folders(folder, session_cache, chosen):
+    """Some of the digits 0, 1 and 2, in a folder each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NESCIO_CACHE", str(session_cache))
         digits = load("digits").only(["0", "1", "2"])
-    folder = tmp_path_factory.mktemp("photos")
     for label, name in enumerate(("zero", "one", "two")):
         (folder / name).mkdir()
-        for index, image in enumerate(digits.images[digits.labels == label][:40]):
+        for index, image in enumerate(digits.images[digits.labels == label][chosen]):
             Image.fromarray(image[0].numpy()).save(folder / name / f"{index}.png")
     return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory, session_cache):
+    """40 of each class."""
+    return class_folders(tmp_path_factory.mktemp("photos"), session_cache, slice(40))
+
+
+@pytest.fixture(scope="module")
+def unseen(tmp_path_factory, session_cache):
+    """40 others of each class."""
+    return class_folders(tmp_path_factory.mktemp("unseen"), session_cache, slice(40, 80))
 
 
 def train(*words):
@@ -438,6 +449,67 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, photos, target):
     assert (code, out) == (1, "")
     assert "no threshold promises an error of at most" in err
     assert err.endswith(f"{model} stays as it was\n")
+    assert len(err.splitlines()) == 1
+    assert model.read_bytes() == before
+
+
+def test_sets_are_kept_in_the_model_and_shown(run, rows_model, flowers, model, photos, unseen):
+    code, out, err = run("sets", model, "--data", unseen, "--coverage", 0.9, "--score", "raps", "--by-class")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith(
+        f"{model}: the set holds the true class of 90% of inputs of each class like the 120 "
+    )
+    assert second.startswith("for 95% of all draws of so many held-out samples, that share is in truth ")
+    sets = TrainedModel.load(model).sets
+    assert (sets.score, sets.coverage, sets.by_class, sets.held_out, sets.fewest) == (
+        "raps",
+        0.9,
+        True,
+        120,
+        40,
+    )
+    assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
+    assert TrainedModel.load(model).sets == sets  # a training with nothing left to do keeps them
+    answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
+    truth = [Path(answer["name"]).parent.name for answer in answers]
+    covered = [name in answer["set"] for name, answer in zip(truth, answers, strict=True)]
+    assert sum(covered) >= 108
+    assert all(answer["set"][0] == answer["best"] for answer in answers if len(answer["set"]) > 1)
+    table = run("predict", model, unseen)[1]
+    assert table.split("\n")[1].split()[-1] == "set", table
+    cells = run("predict", model, unseen, "--csv")[1].splitlines()
+    assert cells[0].endswith(",entropy,set,error")
+    assert ',"[""' in cells[1]
+
+
+def test_an_empty_set_is_said(run, rows_model, flowers, monkeypatch):
+    code, out, _ = run("sets", rows_model, "--data", flowers, "--coverage", 0.5, "--allow-empty")
+    assert code == 0
+    assert "which are unlike all classes" in out
+    assert "none: unlike all classes" in run("predict", rows_model, flowers)[1]
+    run("sets", rows_model, "--data", flowers, "--coverage", 0.5)
+    assert "none: unlike all classes" not in run("predict", rows_model, flowers)[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--coverage", 0.999), "a coverage of 99.9% needs 999 held-out samples or more, got 120."),
+        (
+            ("--coverage", 0.99, "--by-class"),
+            "of each class needs 99 held-out samples of each: one has 40, two has 40, zero has 40.",
+        ),
+        (("--coverage", 1), "--coverage must be between 0 and 1, got 1"),
+        (("--score", "margin"), "score must be one of lac, aps, raps, got 'margin'"),
+        (("--randomized",), "randomized is for aps and raps"),
+    ],
+)
+def test_sets_out_of_reach_leave_the_file(run, model, unseen, words, reason):
+    before = model.read_bytes()
+    code, out, err = run("sets", model, "--data", unseen, *words)
+    assert (code, out) == (1, "")
+    assert reason in err
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
 

@@ -11,6 +11,7 @@ from nescio.errors import InputError
 from nescio.inference.export import export_program
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL, REDL, Dropout, Softmax
+from nescio.posthoc.conformal import ConformalSets, conformal_scores
 from nescio.training import TrainingSettings
 
 
@@ -45,15 +46,57 @@ def test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path):
     for count in (1, 7):
         inputs = digits.images[:count].float()
         prediction = model.predict(digits.images[:count])
-        expected = [getattr(prediction, name) for name in names]
+        expected = [_output(model, prediction, name) for name in names]
         with torch.no_grad():
             from_program = program(inputs)
         from_onnx = session.run(None, {session.get_inputs()[0].name: inputs.numpy()})
         for reference, one, two in zip(expected, from_program, from_onnx, strict=True):
             torch.testing.assert_close(one, reference, rtol=0, atol=1e-5)
-            torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
+            if reference.dtype == torch.bool:
+                sure = _far_from_the_threshold(model, prediction)
+                assert torch.equal(torch.from_numpy(two)[sure], reference[sure])
+            else:
+                torch.testing.assert_close(torch.from_numpy(two), reference, rtol=0, atol=1e-5)
     wanted = {"probabilities", "uncertainty"} | ({"belief"} if model.method.name != "softmax" else set())
+    if model.sets is not None:
+        wanted.add("set")
     assert set(names) == wanted
+
+
+def _output(model, prediction, name):
+    return model.sets.contains(prediction) if name == "set" else getattr(prediction, name)
+
+
+def _far_from_the_threshold(model, prediction):
+    """Where another rounding does not decide; nearly everywhere."""
+    sets = model.sets
+    scores = conformal_scores(prediction, sets.score, penalty=sets.penalty, free_ranks=sets.free_ranks)
+    far = (scores - torch.tensor(sets.thresholds, dtype=torch.float64)).abs() > 1e-6
+    assert far.double().mean() > 0.9
+    return far
+
+
+def with_sets(model, digits, **options):
+    prediction = model.predict(digits.images)
+    return model.with_sets(ConformalSets.fit(prediction, digits.labels, 0.9, **options))
+
+
+@pytest.mark.parametrize(
+    "options", [{"score": "lac", "allow_empty": True}, {"score": "aps", "by_class": True}, {"score": "raps"}]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_sets_are_exported(models, digits, tmp_path, options):
+    model = with_sets(models["edl"], digits, **options)
+    test_exported_program_and_onnx_agree_with_torch(model, digits, tmp_path)
+    sizes = model.sets.contains(model.predict(digits.images)).sum(1)
+    assert len(set(sizes.tolist())) > 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_randomized_sets_are_not_exported(models, digits, tmp_path):
+    model = with_sets(models["edl"], digits, score="aps", randomized=True)
+    model.export_program(tmp_path / "m.pt2")
+    assert len(torch.export.load(tmp_path / "m.pt2").module()(digits.images[:2].float())) == 3
 
 
 def test_a_method_that_draws_can_not_be_exported(tmp_path):

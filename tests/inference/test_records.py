@@ -16,6 +16,7 @@ from nescio.inference import records
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import FIELDS, _as_source, predict_records, records_of, to_csv, to_json_lines
 from nescio.methods import EDL, FFGU, FFLU, MNFG, Dropout, Softmax
+from nescio.posthoc.conformal import ConformalSets
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -63,7 +64,27 @@ def test_every_field(method):
         assert record["belief"] == (prediction.belief[index].tolist() if method == EDL() else None)
         assert record["uncertainty"] == prediction.uncertainty[index]
         assert record["entropy"] == prediction.entropy(normalized=True)[index]
+        assert record["set"] is None
         assert record["error"] is None
+
+
+@pytest.mark.parametrize("allow_empty", [False, True])
+def test_sets_are_named_the_most_probable_class_first(rows, allow_empty):
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(200, 3, generator=generator) * 5
+    prediction = rows.predict(inputs)
+    drawn = torch.multinomial(prediction.probabilities, 1, generator=generator)[:, 0]
+    sets = ConformalSets.fit(prediction, drawn, 0.6, "lac", allow_empty=allow_empty)
+    found = predict_records(rows.with_sets(sets), inputs)
+    sizes = {len(record["set"]) for record in found}
+    assert sizes <= {0, 1, 2, 3}
+    assert len(sizes) > 1
+    inside = sets.contains(prediction)
+    for index, record in enumerate(found):
+        expected = {name for place, name in enumerate(CLASSES) if inside[index, place]}
+        assert set(record["set"]) == expected
+        chances = [record["probabilities"][CLASSES.index(name)] for name in record["set"]]
+        assert chances == sorted(chances, reverse=True)
 
 
 def test_one_that_can_not_be_read_costs_the_others_nothing(rows):

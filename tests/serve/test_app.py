@@ -34,6 +34,7 @@ def test_the_list_of_models(ask):
         "evidential": True,
         "prior": 1.0,
         "rule": None,
+        "sets": None,
         "threshold": 0.5,
     }
     assert described[1]["evidential"] is False

@@ -1,4 +1,4 @@
-"""`nescio train`, `predict`, `evaluate`, `threshold`, `export`: from data to decisions."""
+"""`nescio train`, `predict`, `evaluate`, `threshold`, `sets`, `export`: from data to decisions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nescio.data import Dataset, Table, Texts
     from nescio.inference.model import TrainedModel
     from nescio.opinions.categorical import Prediction
-    from nescio.posthoc.abstention import AbstentionRule
     from nescio.training import TrainingSettings
 
 ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or the folder of a run.")]
@@ -30,6 +29,7 @@ Label = Annotated[
     typer.Option(help="The labels' column of a .csv. Default: label, class, target or y, else the last."),
 ]
 _SHOWN_FAILURES = 3
+_SHOWN_CLASSES = 5  # of a set, in a table
 
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
 
@@ -171,7 +171,7 @@ def train(
         )
     if is_first_process():
         model.module.cpu()
-        model = model.with_rule(_rule_of(out / "model.safetensors", model))
+        model = _with_promises_of(out / "model.safetensors", model)
         model.save(out / "model.safetensors")
         prediction = model.predict(model.preprocess.inputs_of(test), independent=True)
         _print_result(out / "model.safetensors", model, test, prediction)
@@ -222,17 +222,19 @@ def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
         )
 
 
-def _rule_of(path: Path, model: TrainedModel) -> AbstentionRule | None:
-    """The rule that a file of these very weights has: a training that had nothing left to do keeps it."""
+def _with_promises_of(path: Path, model: TrainedModel) -> TrainedModel:
+    """With rule and sets of a file of these very weights: a training with nothing left to do keeps them."""
     from nescio.inference.model import TrainedModel
 
     try:
         present = TrainedModel.load(path)
     except ModelFileError:
-        return None  # none there, or what is there is of no use to anyone
+        return model  # none there, or what is there is of no use to anyone
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
-    return present.rule if same else None
+    if not same:
+        return model
+    return model.with_rule(present.rule).with_sets(present.sets)
 
 
 def predict(
@@ -333,11 +335,16 @@ def _print_records(records: list[dict[str, Any]], as_json: bool, as_csv: bool) -
     header = ["name", "answer", "best", "probability", "uncertainty"]
     if "model" in records[0]:
         header = ["model", *header]
+    if any(record["set"] is not None for record in records):
+        header = [*header, "set"]
     if any(record["error"] is not None for record in records):
         header = [*header, "error"]
     rows = []
     for record in records:
-        rows.append([_cell(record[name]) for name in header])
+        cells = []
+        for name in header:
+            cells.append(_set_cell(record["set"]) if name == "set" else _cell(record[name]))
+        rows.append(cells)
     print_table(header, rows)
 
 
@@ -352,6 +359,18 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _set_cell(members: list[str] | None) -> str:
+    """The classes of a set; a long one is cut."""
+    if members is None:
+        return ""
+    if not members:
+        return "none: unlike all classes"
+    shown = ", ".join(members[:_SHOWN_CLASSES])
+    if len(members) > _SHOWN_CLASSES:
+        shown = f"{shown} and {len(members) - _SHOWN_CLASSES} more"
+    return shown
 
 
 def score(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
@@ -495,6 +514,63 @@ def threshold(
         raise DataError(f"{said[-1].message}. {path} stays as it was")
     trained.with_rule(rule).save(path)
     typer.echo(f"{path}: {rule.describe()}")
+
+
+def sets(
+    model: ModelFile,
+    data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on.")],
+    coverage: Annotated[
+        float, typer.Option(help="The share of inputs whose set is to hold the true class.")
+    ] = 0.95,
+    score: Annotated[
+        str, typer.Option(help="lac: the smallest sets; aps: larger ones for harder inputs; raps: between.")
+    ] = "lac",
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Promise it for the inputs of each class, not only on average.")
+    ] = False,
+    randomized: Annotated[
+        bool,
+        typer.Option("--randomized", help="Smaller sets of aps and raps, drawn by a digest of the input."),
+    ] = False,
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty", help="Leave the set of an input that is unlike all classes empty."),
+    ] = False,
+    label: Label = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make sets of classes that hold the true one as often as promised, and keep them in the model file."""
+    from nescio.cli._sources import open_for
+    from nescio.inference._model_file import model_path
+    from nescio.inference.model import TrainedModel
+    from nescio.posthoc.conformal import ConformalSets
+
+    if not 0 < coverage < 1:
+        raise InputError(f"--coverage must be between 0 and 1, got {coverage:g}")
+    path = model_path(model)
+    trained = TrainedModel.load(path)
+    held_out = open_for(trained, data, data_dir, label)
+    # As `predict` and the service will ask it: the promise is about their answers.
+    prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
+    try:
+        made = ConformalSets.fit(
+            prediction,
+            trained.labels_of(held_out),
+            coverage,
+            score,
+            by_class=by_class,
+            randomized=randomized,
+            allow_empty=allow_empty,
+            classes=trained.classes,
+        )
+    except DataError as error:
+        raise DataError(f"{error}. {path} stays as it was") from error
+    trained.with_sets(made).save(path)
+    low, high = made.coverage_interval()
+    typer.echo(f"{path}: {made.describe()}")
+    typer.echo(
+        f"for 95% of all draws of so many held-out samples, that share is in truth {low:.1%} to {high:.1%}"
+    )
 
 
 def export(

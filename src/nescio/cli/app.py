@@ -40,6 +40,7 @@ EXAMPLES = {
     ],
     "evaluate": ["nescio evaluate run --data digits --ood letters"],
     "threshold": ["nescio threshold run --data held-out/ --max-error 0.01"],
+    "sets": ["nescio sets run --data held-out/ --coverage 0.95 --by-class"],
     "export": ["nescio export run --onnx model.onnx"],
     "serve": ["nescio serve", "nescio serve run --port 9000", "nescio serve a=run-a b=run-b"],
     "reproduce": ["nescio reproduce", "nescio reproduce --preset paper --only table1 --methods edl l2"],
@@ -63,6 +64,7 @@ for command in (
     models.predict,
     models.evaluate,
     models.threshold,
+    models.sets,
     models.export,
     serve,
 ):

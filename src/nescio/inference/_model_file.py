@@ -10,6 +10,7 @@ A file holds the tensors of the module's state, and beside them a header, which 
     classes     the names of the K classes
     preprocess  what brings inputs to the network
     rule        when to abstain; null for none
+    sets        conformal sets of classes; null for none, and in files from before there were any
     training    a summary of how it was trained
     versions    of the packages that wrote the file
 """
@@ -31,6 +32,7 @@ from nescio.errors import InputError, ModelFileError, NescioError
 from nescio.inference._frozen import FrozenEncoder, build_encoder
 from nescio.methods import METHODS, Method, method_from_dict, method_to_dict
 from nescio.posthoc.abstention import AbstentionRule
+from nescio.posthoc.conformal import ConformalSets
 
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
@@ -54,11 +56,13 @@ class ModelParts(NamedTuple):
     rule: AbstentionRule | None
     training: Mapping[str, Any]
     encoder: FrozenEncoder | None
+    sets: ConformalSets | None
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
     spec = None if model.network is None else spec_to_dict(model.network)
     rule = None if model.rule is None else model.rule.to_dict()
+    sets = None if model.sets is None else model.sets.to_dict()
     tensors = dict(model.module.state_dict())
     encoder = None
     if model.encoder is not None:
@@ -73,6 +77,7 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "classes": list(model.classes),
         "preprocess": model.preprocess.to_dict(),
         "rule": rule,
+        "sets": sets,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
@@ -140,6 +145,9 @@ def _parts_from_header(
     method = _method_from_header(header["method"], given_method)
     spec = None if header["network"] is None else spec_from_dict(header["network"])
     rule = None if header["rule"] is None else AbstentionRule.from_dict(header["rule"])
+    sets = None
+    if header.get("sets") is not None:
+        sets = ConformalSets.from_dict(header["sets"])
     if given_module is not None:
         module = method.check_module(given_module)
     elif spec is not None:
@@ -155,6 +163,7 @@ def _parts_from_header(
         rule=rule,
         training=header["training"],
         encoder=_encoder_from_header(header.get("encoder")),
+        sets=sets,
     )
 
 
@@ -173,6 +182,8 @@ def _check_parts(parts: ModelParts) -> None:
         raise InputError(f"{num_classes} classes, but a network for {spec.num_classes}")
     if spec is not None and spec.input_shape != input_shape:
         raise InputError(f"inputs {input_shape}, but a network for {spec.input_shape}")
+    if parts.sets is not None and parts.sets.num_classes != num_classes:
+        raise InputError(f"{num_classes} classes, but sets of {parts.sets.num_classes}")
     if not isinstance(parts.training, dict):
         raise InputError(f"training must be a table, got {type(parts.training).__name__}")
 

@@ -343,6 +343,7 @@ class _Parquet(_Form):
             "belief": pa.list_(number),
             "uncertainty": number,
             "entropy": number,
+            "set": pa.list_(pa.string()),
             "error": pa.string(),
         }
         about = {"nescio": json.dumps({"version": __version__, "classes": list(model.classes)})}

@@ -103,18 +103,23 @@ class _WholeModel(nn.Module):
         self.module = model.module
         self.method = model.method
         self.preprocess = model.preprocess
+        self.sets = model.sets
         self.encoder = model.encoder
         self.encoder_module = None if model.encoder is None else model.encoder.module
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the outputs."""
+        names = ["probabilities", "uncertainty"]
         if isinstance(self.method.interpret(torch.zeros(1, 2)), Opinion):
-            return "probabilities", "belief", "uncertainty"
-        return "probabilities", "uncertainty"
+            names = ["probabilities", "belief", "uncertainty"]
+        # Randomized sets are drawn by a digest of the probabilities: rounding elsewhere would draw others.
+        if self.sets is not None and not self.sets.randomized:
+            names.append("set")
+        return tuple(names)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Probabilities (N, K), belief (N, K) where the method has it, uncertainty (N,)."""
+        """Probabilities (N, K), belief (N, K) where there is some, uncertainty (N,), set (N, K) likewise."""
         prepared = self.preprocess(inputs)
         if self.encoder is not None:
             prepared = self.encoder(prepared)
@@ -122,4 +127,11 @@ class _WholeModel(nn.Module):
             prepared = prepared.to(next(self.module.parameters()).dtype)
         unused = torch.Generator()  # what is exported does not draw
         prediction = self.method.predict(self.module, prepared, unused)
-        return tuple(getattr(prediction, name) for name in self.names)
+        outputs = []
+        for name in self.names:
+            if name == "set":
+                assert self.sets is not None
+                outputs.append(self.sets.members(prediction.probabilities))
+            else:
+                outputs.append(getattr(prediction, name))
+        return tuple(outputs)

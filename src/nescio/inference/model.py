@@ -43,6 +43,7 @@ from nescio.methods import EDL, Method, make_method, method_to_dict
 from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc.abstention import AbstentionRule
+from nescio.posthoc.conformal import ConformalSets
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
 
 DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
@@ -64,6 +65,8 @@ class TrainedModel:
         rule: When to say "I do not know"; None for an uncertainty of a half or more.
         training: A summary of how it was trained, plain data.
         encoder: A pretrained encoder that stays as it is, where the module is a head on its features.
+        sets: Which classes an input may be of, with a promise how often the true one is among them; None for
+            no such sets.
 
     Example:
         >>> import nescio
@@ -85,6 +88,7 @@ class TrainedModel:
     rule: AbstentionRule | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     encoder: FrozenEncoder | None = None
+    sets: ConformalSets | None = None
 
     @classmethod
     def train(
@@ -252,6 +256,21 @@ class TrainedModel:
             rule: A rule made from held-out data by `AbstentionRule.for_error` or `for_coverage`.
         """
         return replace(self, rule=rule)
+
+    def with_sets(self, sets: ConformalSets | None) -> TrainedModel:
+        """Return the same model with conformal sets of classes, or with none.
+
+        Args:
+            sets: Sets made from held-out data by `ConformalSets.fit`.
+
+        Raises:
+            InputError: If they were made for another number of classes.
+        """
+        if sets is not None and sets.num_classes != len(self.classes):
+            raise InputError(
+                f"sets must be of the model's {len(self.classes)} classes, got sets of {sets.num_classes}"
+            )
+        return replace(self, sets=sets)
 
     def save(self, path: str | Path) -> None:
         """Write one .safetensors file; an old one stays whole until the new one is.

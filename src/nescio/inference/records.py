@@ -12,6 +12,8 @@ A record is a dict with the keys of `FIELDS`:
 - `belief`: of all classes likewise; None for a model without evidence.
 - `uncertainty`: from 0 to 1.
 - `entropy`: of the probabilities, as a part of the most there can be, from 0 to 1.
+- `set`: the classes that the input may be of, the most probable first, where the model has conformal sets;
+  empty where the input is unlike all of them; None for a model without.
 - `error`: why there is no answer, on one line; None where there is one. With an error, the rest is None.
 """
 
@@ -51,6 +53,7 @@ FIELDS = (
     "belief",
     "uncertainty",
     "entropy",
+    "set",
     "error",
 )
 NO_ANSWER = "I do not know"  # what is said where a model does not stand by its answer
@@ -181,6 +184,7 @@ def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
         belief = prediction.belief.tolist()
     uncertainty = prediction.uncertainty.tolist()
     entropy = prediction.entropy(normalized=True).tolist()
+    sets = _sets(model, prediction)
     answers = []
     for place, label in enumerate(prediction.labels.tolist()):
         best = model.classes[label]
@@ -196,10 +200,23 @@ def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
                 "belief": belief[place],
                 "uncertainty": uncertainty[place],
                 "entropy": entropy[place],
+                "set": sets[place],
                 "error": None,
             }
         )
     return answers
+
+
+def _sets(model: TrainedModel, prediction: Prediction) -> list[list[str] | None]:
+    """The names of the classes in the set of each input, the most probable first."""
+    if model.sets is None:
+        return [None] * len(prediction)
+    inside = model.sets.contains(prediction)
+    order = prediction.probabilities.sort(dim=-1, descending=True, stable=True).indices
+    sets: list[list[str] | None] = []
+    for members, places in zip(inside.tolist(), order.tolist(), strict=True):
+        sets.append([model.classes[place] for place in places if members[place]])
+    return sets
 
 
 def to_json_lines(records: Iterable[Mapping[str, Any]]) -> str:

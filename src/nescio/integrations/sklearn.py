@@ -194,7 +194,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.history_.append({"epoch": self.n_iter_ + 1, **loop.epoch(train, self.n_iter_)})
         self._optimizer_state = _on_cpu(loop.optimizer.state_dict())
         self.model_.module.cpu()
-        self.model_ = self.model_.with_rule(None)  # its promise was for the weights before
+        # Their promises were for the weights before.
+        self.model_ = self.model_.with_rule(None).with_sets(None)
         self.n_iter_ += 1
 
     def predict_opinion(self, X: Any) -> Opinion:

@@ -387,7 +387,10 @@ def _scores(
     exact = exact / exact.sum(-1, keepdim=True)
     if score == "lac":
         return 1 - exact
-    ordered, order = exact.sort(dim=-1, descending=True, stable=True)
+    if torch.compiler.is_compiling():  # ONNX has no stable sort; its own puts the first of equals first too
+        ordered, order = exact.sort(dim=-1, descending=True)
+    else:
+        ordered, order = exact.sort(dim=-1, descending=True, stable=True)
     sums = ordered.cumsum(-1)
     if randomized:
         sums = sums - ordered * (1 - _uniform(exact, seed))

@@ -198,6 +198,8 @@ def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> lis
     rows.append(Fact("Method", f"{model.method.name} ({model.method.about})"))
     if model.rule is not None:
         rows.append(Fact("Rule", model.rule.describe()))
+    if model.sets is not None:
+        rows.append(Fact("Sets", model.sets.describe()))
     return rows
 
 

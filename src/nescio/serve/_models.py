@@ -71,6 +71,9 @@ class ServedModel:
         rule = None
         if model.rule is not None:
             rule = model.rule.describe()
+        sets = None
+        if model.sets is not None:
+            sets = model.sets.describe()
         resize = None
         if isinstance(preprocess, ImagePreprocess):
             resize = preprocess.resize
@@ -92,6 +95,7 @@ class ServedModel:
             "evidential": self.is_evidential,
             "prior": self.prior,
             "rule": rule,
+            "sets": sets,
             "threshold": self.threshold,
         }
 

@@ -203,6 +203,7 @@ _SCHEMAS = {
         prior=_or_null({"type": "number"})
         | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
         rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
+        sets=_or_null(_STRING) | {"description": "What its sets of classes promise, where it has some."},
         threshold=_or_null({"type": "number"})
         | {
             "description": "The uncertainty from which on it does not answer; null where its rule is another."
@@ -236,6 +237,10 @@ _SCHEMAS = {
         uncertainty=_or_null(_SHARE),
         entropy=_or_null(_SHARE)
         | {"description": "Of the probabilities, as a part of the most there can be."},
+        set=_or_null(_list_of(_STRING))
+        | {
+            "description": "The classes it may be of, the most probable first; null for a model without sets."
+        },
         error=_or_null(_STRING) | {"description": "Why there is no answer, in one line."},
     ),
     "ModelOpinions": _object(

@@ -1,7 +1,7 @@
 // A card for each model: its name, what it says, and with how much belief.
 
 import { Bars, classRows } from "./bars.js";
-import { UNKNOWN, accepts, itIs, percent } from "./verdict.js";
+import { UNKNOWN, accepts, itIs, itMayBe, percent } from "./verdict.js";
 
 const NOTES = {
   evidential: "Belief and uncertainty add up to 1. A line on the last bar is the threshold.",
@@ -36,6 +36,7 @@ export class Card {
     if (opinion.error !== null) this.fail(opinion.error);
     else if (this.model.evidential) this.showOpinion(opinion, threshold, mark);
     else this.showProbabilities(opinion, mark);
+    this.maySay(itMayBe(opinion.set));
   }
 
   showOpinion(opinion, threshold, mark) {
@@ -60,6 +61,7 @@ export class Card {
   clear(sentence, detail, mark) {
     this.say(sentence);
     this.detail(detail);
+    this.maySay(null);
     this.fill(this.model.classes.map(() => 0), 0, mark);
   }
 
@@ -81,6 +83,14 @@ export class Card {
       if (place.textContent !== text) place.textContent = text;
       place.classList.toggle("unknown", unknown);
     }
+  }
+
+  // text: null for nothing. What it promises is said where the pointer rests on it.
+  maySay(text) {
+    const place = this.part(".set");
+    place.hidden = text === null;
+    place.textContent = text ?? "";
+    place.title = this.model.sets ?? "";
   }
 
   detail(text) {

@@ -14,6 +14,13 @@ export function itIs(name) {
   return `It is ${vowel ? "an" : "a"} ${name}`;
 }
 
+// The conformal set of an input in words; null for a model without sets.
+export function itMayBe(set) {
+  if (set === null) return null;
+  if (set.length === 0) return "It is unlike every class.";
+  return `It may be: ${set.join(", ")}.`;
+}
+
 export function percent(value) {
   if (value > 0 && value < 0.01) return "under 1%";
   if (value < 1 && value > 0.99) return "over 99%";
