@@ -34,14 +34,15 @@ def naive(risk, evidence, logits, targets, epoch, weight=1.0, annealing_epochs=1
 @pytest.mark.parametrize("epoch", [0, 0.25, 5, 10, 30])
 def test_against_the_formula(risk, evidence, epoch):
     logits, targets = batch()
-    got = ev.EvidentialLoss(risk=risk, evidence=evidence, reduction="none")(logits, targets, epoch=epoch)
+    loss = ev.EvidentialLoss(risk=risk, evidence=evidence, divergence_weight=1.0, reduction="none")
+    got = loss(logits, targets, epoch=epoch)
     torch.testing.assert_close(got, naive(risk, evidence, logits, targets, epoch), rtol=1e-9, atol=1e-14)
 
 
 def test_weight_and_annealing():
     logits, targets = batch()
     loss = ev.EvidentialLoss(divergence_weight=0.3, annealing_epochs=4, reduction="none")
-    expected = naive("squared_error", "exp", logits, targets, 1.0, weight=0.3, annealing_epochs=4)
+    expected = naive("cross_entropy", "exp", logits, targets, 1.0, weight=0.3, annealing_epochs=4)
     torch.testing.assert_close(loss(logits, targets, epoch=1.0), expected, rtol=1e-9, atol=0)
 
 
@@ -76,10 +77,11 @@ def test_paper_is_the_papers_choice():
 
 def test_the_users_own_evidence_function():
     logits, targets = batch()
-    own = ev.EvidentialLoss(evidence=lambda z: z.square())(logits.requires_grad_(), targets, epoch=5)
+    loss = ev.EvidentialLoss(evidence=lambda z: z.square(), divergence_weight=1.0)
+    own = loss(logits.requires_grad_(), targets, epoch=5)
     (gradient,) = torch.autograd.grad(own, logits)
     e, y = logits.square(), ref.naive_one_hot(targets, 5)
-    expected = (ref.naive_squared_error(e, y) + 0.5 * ref.naive_misleading_divergence(e, y)).mean()
+    expected = (ref.naive_cross_entropy(e, y) + 0.5 * ref.naive_misleading_divergence(e, y)).mean()
     torch.testing.assert_close(own, expected, rtol=1e-9, atol=0)
     torch.testing.assert_close(gradient, torch.autograd.grad(expected, logits)[0], rtol=1e-7, atol=1e-12)
 
@@ -245,7 +247,7 @@ def test_vmap_over_logits_alone_and_hessian():
     torch.testing.assert_close(values[1], loss(logits + 1, targets, epoch=5))
     z, y = logits[:1], targets[:1]
     hessian = torch.autograd.functional.hessian
-    expected = hessian(lambda x: naive("squared_error", "exp", x, y, 5).mean(), z)
+    expected = hessian(lambda x: naive("cross_entropy", "exp", x, y, 5, weight=0.1).mean(), z)
     torch.testing.assert_close(hessian(lambda x: loss(x, y, epoch=5), z), expected, rtol=1e-6, atol=1e-9)
 
 
@@ -374,7 +376,7 @@ def test_another_number_of_classes_is_refused():
         loss(LOGITS, LABELS, epoch=1)
     with pytest.raises(ev.InputError, match=r"logits must have 5 classes on axis 1 \(num_classes\), got 4"):
         loss.opinion(LOGITS)
-    assert repr(loss).startswith("EvidentialLoss(num_classes=5, risk=squared_error, ")
+    assert repr(loss).startswith("EvidentialLoss(num_classes=5, risk=cross_entropy, ")
 
 
 @pytest.mark.parametrize("num_classes", [1, 0, 2.5, "squared_error"])
@@ -383,13 +385,18 @@ def test_a_number_of_classes_that_is_none_is_refused(num_classes):
         ev.EvidentialLoss(num_classes)
 
 
-@pytest.mark.parametrize(("classes", "weight"), [(3, 1.0), (10, 1.0), (20, 0.25), (200, 0.0025)])
-def test_the_default_weight_is_the_rule(classes, weight):
+@pytest.mark.parametrize(("classes", "share"), [(3, 1.0), (10, 1.0), (20, 0.25), (200, 0.0025)])
+@pytest.mark.parametrize(("risk", "full"), [("squared_error", 1.0), ("cross_entropy", 0.1), ("type2", 0.1)])
+def test_the_default_weight_is_the_rule(classes, share, risk, full):
     logits, targets = torch.randn(4, classes, generator=torch.Generator().manual_seed(0)), torch.arange(4) % 3
-    found = ev.EvidentialLoss()(logits, targets, epoch=10)
-    by_hand = ev.EvidentialLoss(divergence_weight=weight)(logits, targets, epoch=10)
+    found = ev.EvidentialLoss(risk=risk)(logits, targets, epoch=10)
+    by_hand = ev.EvidentialLoss(risk=risk, divergence_weight=full * share)(logits, targets, epoch=10)
     torch.testing.assert_close(found, by_hand)
-    assert ev.functional.default_divergence_weight(classes) == pytest.approx(weight)
+    assert ev.functional.default_divergence_weight(classes, risk) == pytest.approx(full * share)
+
+
+def test_the_default_risk_is_the_cross_entropy():
+    assert ev.EvidentialLoss().risk == ev.EDL().risk == "cross_entropy"
 
 
 def test_the_papers_weight_is_one_at_any_number_of_classes():
@@ -402,7 +409,9 @@ def test_the_papers_weight_is_one_at_any_number_of_classes():
 @pytest.mark.parametrize("prior", [0.1, 10.0])
 def test_the_prior_is_that_of_the_functions(risk, evidence, prior):
     logits, targets = batch()
-    loss = ev.EvidentialLoss(risk=risk, evidence=evidence, prior=prior, reduction="none")
+    loss = ev.EvidentialLoss(
+        risk=risk, evidence=evidence, divergence_weight=1.0, prior=prior, reduction="none"
+    )
     found = loss(logits, targets, epoch=4)
     opinion = loss.opinion(logits)
     assert opinion.prior == prior

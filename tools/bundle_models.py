@@ -10,6 +10,7 @@ much.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from nescio.data import load
 from nescio.encoders import LeNetSpec
@@ -18,7 +19,10 @@ from nescio.methods import make_method
 from nescio.training import TrainingSettings
 
 HOME = Path(__file__).parents[1] / "src" / "nescio" / "serve" / "models"
-METHODS = ("edl", "softmax")
+METHODS: dict[str, dict[str, Any]] = {
+    "edl": {"risk": "squared_error", "divergence_weight": 1.0},  # the paper's loss, as in its study
+    "softmax": {},
+}
 NETWORK = LeNetSpec(hidden=300)
 SETTINGS = TrainingSettings()
 MAX_BYTES = 3_000_000
@@ -29,7 +33,8 @@ MIN_RATIO = 3.0
 def train(name: str) -> None:
     """One model, from MNIST into the package."""
     print(f"training {name}", flush=True)
-    model = TrainedModel.train(load("mnist"), make_method(name), NETWORK, SETTINGS, report=show)
+    method = make_method(name, **METHODS[name])
+    model = TrainedModel.train(load("mnist"), method, NETWORK, SETTINGS, report=show)
     model.save(HOME / f"{name}.safetensors")
 
 

@@ -33,11 +33,12 @@ class EvidentialLoss(nn.Module):
 
     Args:
         num_classes: K; logits with another number of classes are then refused. Without it, any number goes.
-        risk: "squared_error" (equation 5 of the paper), "cross_entropy" (4), "type2" (3) or "brier"
+        risk: "cross_entropy" (equation 4 of the paper), "squared_error" (5), "type2" (3) or "brier"
             (5 without its variance, as in R-EDL).
         evidence: "exp", "relu", "softplus" or a function from logits to evidence.
-        divergence_weight: Weight of the divergence; "auto" for the library's rule, min(1, (10 / K)^2), with
-            which a network learns at any number of classes (`nescio.functional.default_divergence_weight`).
+        divergence_weight: Weight of the divergence; "auto" for the library's rule, 0.1 min(1, (10 / K)^2),
+            or min(1, (10 / K)^2) with the squared error, with which a network learns at any number of classes
+            (`nescio.functional.default_divergence_weight`).
         annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.
         class_weight: A weight for each class (K,); the mean is then the weighted mean, as in torch.
         ignore_index: Class index of samples that do not count.
@@ -64,7 +65,7 @@ class EvidentialLoss(nn.Module):
     def __init__(
         self,
         num_classes: int | None = None,
-        risk: str = "squared_error",
+        risk: str = "cross_entropy",
         evidence: str | EvidenceFunction = "exp",
         divergence_weight: float | str = AUTO,
         annealing_epochs: float = 10,
@@ -187,7 +188,7 @@ annealing_epochs=10, reduction=mean)
             )
         weight = self.divergence_weight
         if isinstance(weight, str):
-            weight = default_divergence_weight(num_classes)
+            weight = default_divergence_weight(num_classes, self.risk)
         return weight * linear_annealing(epoch or 0.0, self.annealing_epochs)
 
     def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:

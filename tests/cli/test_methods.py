@@ -24,5 +24,5 @@ def test_the_methods_with_cost_and_paper():
 def test_a_table_for_people(columns):
     result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": columns})
     assert result.exit_code == 0
-    assert "edl       risk=squared_error, evidence=exp, divergence_weight=auto" in result.stdout
+    assert "edl       risk=cross_entropy, evidence=exp, divergence_weight=auto" in result.stdout
     assert "nescio train DATA --out RUN --method NAME" in result.stdout

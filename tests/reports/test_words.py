@@ -155,7 +155,7 @@ def test_settings_that_are_off_are_left_out(model):
     assert found["epochs"] == "15"
     assert found["learning rate"] == "0.01"
     assert found["seed"] == "0"
-    assert found["risk"] == "squared_error"
+    assert found["risk"] == "cross_entropy"
     assert "patience" not in found
     assert "mixup" not in found
 

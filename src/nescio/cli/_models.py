@@ -64,7 +64,7 @@ def train(
     ] = False,
     epochs: _training.Epochs = None,
     batch_size: _training.BatchSize = None,
-    learning_rate: _training.LearningRate = 1e-3,
+    learning_rate: _training.LearningRate = None,
     schedule: _training.Schedule = "cosine",
     size: Annotated[
         int | None, typer.Option(help="Pictures of a folder are brought to this height and width.")
@@ -102,7 +102,7 @@ def train(
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli._choices import method_of, name_of_encoder, network_of
     from nescio.cli._sources import WATCHED, open_to_train
-    from nescio.data import split
+    from nescio.data import Table, split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
@@ -152,7 +152,7 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    how = how.resolved(len(known), fine_tuned=fine_tune)
+    how = how.resolved(len(known), fine_tuned=fine_tune, rows=isinstance(known, Table))
     assert how.epochs is not None
     with (
         logs_kept_quiet(logging.INFO),

@@ -48,7 +48,7 @@ class MLPSpec(EncoderSpec):
 
     in_features: int
     num_classes: int
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[int, ...] = (256, 256)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:

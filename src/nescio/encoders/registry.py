@@ -161,7 +161,7 @@ def spec_to_dict(spec: EncoderSpec) -> dict[str, Any]:
     Example:
         >>> from nescio.encoders import MLPSpec
         >>> spec_to_dict(MLPSpec(4, 3))
-        {'kind': 'mlp', 'in_features': 4, 'num_classes': 3, 'hidden': (64, 64), 'dropout': 0.0}
+        {'kind': 'mlp', 'in_features': 4, 'num_classes': 3, 'hidden': (256, 256), 'dropout': 0.0}
     """
     fields: dict[str, Any] = dataclasses.asdict(spec)  # type: ignore[call-overload]
     return {"kind": spec.kind, **fields}
@@ -181,7 +181,7 @@ def spec_from_dict(data: Mapping[str, Any]) -> EncoderSpec:
 
     Example:
         >>> spec_from_dict({"kind": "mlp", "in_features": 4, "num_classes": 3})
-        MLPSpec(in_features=4, num_classes=3, hidden=(64, 64), dropout=0.0)
+        MLPSpec(in_features=4, num_classes=3, hidden=(256, 256), dropout=0.0)
     """
     fields = dict(data)
     kind = fields.pop("kind", None)

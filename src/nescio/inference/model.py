@@ -136,7 +136,7 @@ class TrainedModel:
         choice = choose_network(data, network, fine_tune)
         if isinstance(data, PictureSource):
             data = data.labelled(choice.preprocess)
-        settings = settings.resolved(len(data), fine_tuned=fine_tune)
+        settings = settings.resolved(len(data), fine_tuned=fine_tune, rows=isinstance(data, Table))
         _check_data(data, settings)
         if not choice.is_frozen:
             model = _untrained_model_for(data, method, choice, settings.seed)

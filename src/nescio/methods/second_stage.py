@@ -21,10 +21,10 @@ class TwoStage(nn.Module):
         >>> import torch
         >>> from nescio.encoders import MLPSpec
         >>> means = nn.Module()
-        >>> means.register_buffer("of_classes", torch.zeros(3, 64))
+        >>> means.register_buffer("of_classes", torch.zeros(3, 256))
         >>> module = TwoStage(MLPSpec(4, 3).build(), means)
         >>> module(torch.zeros(2, 4)).shape, module.features(torch.zeros(2, 4)).shape
-        (torch.Size([2, 3]), torch.Size([2, 64]))
+        (torch.Size([2, 3]), torch.Size([2, 256]))
         >>> "second_stage.of_classes" in module.state_dict()
         True
     """

@@ -101,6 +101,7 @@ def fit(
         raise TrainingError("patience needs held-out samples to watch; give some, or set patience to None")
     _refuse_augmentation(settings, method, train)
     settings = settings.resolved(len(train))
+    assert settings.learning_rate is not None
     weight = class_weights(train.labels, settings.class_weight)
     train = with_class_weights(train, weight)
     if held_out is not None:
@@ -345,6 +346,7 @@ class Loop:
                 outputs = self._wrapped(batch.inputs)
             if bool(outputs.isfinite().all()):
                 raise
+            assert self.settings.learning_rate is not None
             raise refuse_outputs(number, self.settings.learning_rate) from error
 
     @contextmanager

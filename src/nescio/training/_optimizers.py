@@ -110,6 +110,7 @@ def learning_rate_at(epoch: float, step_length: float, settings: TrainingSetting
     of a warm-up has a rate above zero, as it would be in vain otherwise.
     """
     assert settings.epochs is not None
+    assert settings.learning_rate is not None
     warm_epochs = (settings.warmup or 0.0) * settings.epochs
     if epoch < warm_epochs:
         return settings.learning_rate * min((epoch + step_length) / warm_epochs, 1.0)

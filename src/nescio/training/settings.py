@@ -28,6 +28,10 @@ ENOUGH_STEPS = 3_500
 ENOUGH_SAMPLES = 16_000
 LEAST_EPOCHS = 5
 
+# The greatest learning rate, docs/decisions/0022: a perceptron on rows takes more than a network of images.
+LEARNING_RATE = 1e-3
+LEARNING_RATE_OF_ROWS = 3e-3
+
 # What is chosen where the user has not: for a network from its first weights, and for one that brings
 # weights from elsewhere, which must not be lost in the first steps.
 _FROM_SCRATCH: dict[str, Any] = {
@@ -53,7 +57,8 @@ class TrainingSettings:
     Args:
         epochs: Passes over the training data; None for enough of them, by the size of the data.
         batch_size: Samples of a batch; None for what suits the size of the data.
-        learning_rate: The greatest learning rate, before the schedule lowers it.
+        learning_rate: The greatest learning rate, before the schedule lowers it; None for 1e-3, and 3e-3 for
+            a network that takes rows of numbers.
         schedule: "cosine" lowers the learning rate to zero over all epochs, "constant" keeps it.
         shift: Images are moved by up to so many pixels, anew in every epoch.
         flip: Whether images are mirrored at random.
@@ -102,7 +107,7 @@ class TrainingSettings:
 
     epochs: int | None = None
     batch_size: int | None = None
-    learning_rate: float = 1e-3
+    learning_rate: float | None = None
     schedule: str = "cosine"
     shift: int = 0
     flip: bool = False
@@ -132,12 +137,11 @@ class TrainingSettings:
         require_whole("seed", self.seed, least=0, most=LARGEST_SEED)
         require_whole("accumulate", self.accumulate)
         require_whole("freeze_epochs", self.freeze_epochs, least=0)
-        require_number("learning_rate", self.learning_rate)
-        if not self.learning_rate:
-            raise InputError("learning_rate must be a positive number, got 0")
-        for name in ("weight_decay", "clip_norm", "encoder_rate"):
+        for name in ("learning_rate", "weight_decay", "clip_norm", "encoder_rate"):
             if getattr(self, name) is not None:
                 require_number(name, getattr(self, name))
+        if self.learning_rate == 0:
+            raise InputError("learning_rate must be a positive number, got 0")
         if self.warmup is not None:
             _require_share("warmup", self.warmup)
         _require_share("ema", self.ema)
@@ -151,7 +155,7 @@ class TrainingSettings:
         if self.class_weight is not None:
             object.__setattr__(self, "class_weight", _checked_class_weight(self.class_weight))
 
-    def resolved(self, num_train: int, fine_tuned: bool = False) -> TrainingSettings:
+    def resolved(self, num_train: int, fine_tuned: bool = False, rows: bool = False) -> TrainingSettings:
         """The settings with a value for everything that was left open.
 
         The same size of data gives the same values; they are what runs and model files hold. The batch size
@@ -164,6 +168,7 @@ class TrainingSettings:
             fine_tuned: Whether a network with weights from elsewhere is trained as a whole. It gets AdamW
                 with a weight decay of 0.01, a warm-up over a tenth of the training, gradients of a norm of 1
                 at most, and a tenth of the learning rate below its head.
+            rows: Whether the samples are rows of numbers.
 
         Returns:
             Settings without None, but for `patience` and `class_weight`, where None is a choice.
@@ -186,6 +191,8 @@ class TrainingSettings:
         chosen = {name: value for name, value in usual.items() if getattr(self, name) is None}
         if self.optimizer is not None and not takes_weight_decay(self.optimizer):
             chosen["weight_decay"] = 0.0
+        if self.learning_rate is None:
+            chosen["learning_rate"] = LEARNING_RATE_OF_ROWS if rows else LEARNING_RATE
         batch_size = self.batch_size
         if batch_size is None:
             batch_size = usual_batch_size(num_train)

@@ -27,12 +27,12 @@ class EDL(EvidentialMethod):
     times KL(Dirichlet(alpha without the true class's evidence) || Dirichlet(1, ..., 1)).
 
     Args:
-        risk: What fits the labels: "squared_error" (equation 5 of the paper), "cross_entropy" (4),
+        risk: What fits the labels: "cross_entropy" (equation 4 of the paper), "squared_error" (5),
             "type2" (3) or "brier" (5 without its variance).
         evidence: The function f from logits to evidence, by its name, as it is stored in the model file:
             "exp", "relu" or "softplus".
-        divergence_weight: Weight of the KL term; "auto" for the library's rule, min(1, (10 / K)^2). None, as
-            older model files have it, is "auto".
+        divergence_weight: Weight of the KL term; "auto" for the library's rule, 0.1 min(1, (10 / K)^2),
+            and ten times that with the squared error. None, as older model files have it, is "auto".
         annealing_epochs: Number of epochs over which the KL term grows to its weight; 0 for none.
         weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
         output_bias: Initial value of the biases of the last layer; above 0 all ReLU evidence is alive at
@@ -54,7 +54,7 @@ annealing_epochs=10, reduction=mean)
         "Sensoy et al. 2018, Evidential Deep Learning to Quantify Classification Uncertainty"
     )
 
-    risk: str = "squared_error"
+    risk: str = "cross_entropy"
     evidence: str = "exp"
     divergence_weight: float | str | None = AUTO
     annealing_epochs: float = 10
