@@ -134,7 +134,7 @@ annealing_epochs=10, reduction=mean)
             >>> from nescio import EvidentialLoss
             >>> loss = EvidentialLoss(reduction="none")
             >>> loss(torch.tensor([[2.0, -1.0], [2.0, -1.0]]), torch.tensor([0, 1]), epoch=10)
-            tensor([0.1060, 2.7471])
+            tensor([0.1641, 2.4453])
         """
         require_floating("logits", logits, class_axis=1)
         num_classes = logits.shape[1]

@@ -44,7 +44,7 @@ class EDL(EvidentialMethod):
     Example:
         >>> from nescio import EDL
         >>> EDL(evidence="relu", divergence_weight=1.0).loss_for(10)
-        EvidentialLoss(num_classes=10, risk=squared_error, evidence=relu, divergence_weight=1.0, \
+        EvidentialLoss(num_classes=10, risk=cross_entropy, evidence=relu, divergence_weight=1.0, \
 annealing_epochs=10, reduction=mean)
     """
 
