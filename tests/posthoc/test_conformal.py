@@ -48,6 +48,11 @@ def test_scores_are_those_of_the_formula(score):
         assert scores == pytest.approx(naive_conformal_scores(row, score, penalty=0.3, free_ranks=1))
 
 
+def test_all_classes_together_are_one_exactly():
+    p, _ = draw(500, torch.Generator().manual_seed(0), num_classes=26)
+    assert (conformal_scores(p.float(), "aps").amax(1) == 1).all()
+
+
 def test_randomized_scores_count_a_part_of_the_own_probability():
     p, _ = draw(50, torch.Generator().manual_seed(0))
     ours = conformal_scores(p, "raps", randomized=True, seed=3, penalty=0.3, free_ranks=1)

@@ -391,7 +391,8 @@ def _scores(
         ordered, order = exact.sort(dim=-1, descending=True)
     else:
         ordered, order = exact.sort(dim=-1, descending=True, stable=True)
-    sums = ordered.cumsum(-1)
+    # All together are 1 exactly: else a rounding decides whether the last class is in a set.
+    sums = torch.cat((ordered.cumsum(-1)[..., :-1], torch.ones_like(ordered[..., :1])), -1)
     if randomized:
         sums = sums - ordered * (1 - _uniform(exact, seed))
     if score == "raps":
