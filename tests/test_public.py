@@ -11,6 +11,7 @@ PUBLIC = [
     "DataError",
     "Dropout",
     "EDL",
+    "EDLEnsemble",
     "Ensemble",
     "EvidentialClassifier",
     "EvidentialLoss",

@@ -22,6 +22,8 @@ EXP_LOWEST = -10.0
 EXP_HIGHEST = 30.0
 # All evidence is held below this: there u < K / 1e15, and squares still fit a float32 for many classes.
 MOST_EVIDENCE = 1e15
+# Below this softplus(z) is exp(z) to the last digit of a float32, and of most float64.
+_SOFTPLUS_IS_EXP = -30.0
 
 
 class _HeldExp(torch.autograd.Function):
@@ -76,6 +78,27 @@ def evidence_function(evidence: str | EvidenceFunction) -> EvidenceFunction:
         names = ", ".join(EVIDENCE_FUNCTIONS)
         raise InputError(f"evidence must be one of {names}, or a function, got {evidence!r}")
     return EVIDENCE_FUNCTIONS[evidence]
+
+
+def log_evidence(evidence: str, logits: Tensor) -> Tensor:
+    """ln of the evidence of logits, finite for all that are, for "exp" and "softplus"; relu has none."""
+    if evidence == "exp":
+        return exp(logits).log()
+    if evidence == "softplus":
+        # ln softplus(z) is z where exp(z) is next to nothing.
+        is_low = logits < _SOFTPLUS_IS_EXP
+        return torch.where(is_low, logits, softplus(logits.clamp_min(_SOFTPLUS_IS_EXP)).log())
+    raise InputError(f"evidence must be exp or softplus to have a logarithm, got {evidence!r}")
+
+
+def logits_for(evidence: str, values: Tensor) -> Tensor:
+    """Logits whose evidence, by the function of this name, is these values; for none the least there is."""
+    if evidence == "relu":
+        return values
+    values = values.clamp_min(torch.finfo(values.dtype).tiny)
+    if evidence == "exp":
+        return values.log()
+    return values + torch.log(-torch.expm1(-values))  # the inverse of softplus
 
 
 class Activation(NamedTuple):

@@ -11,6 +11,7 @@ from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
 from nescio.methods.evidential.daedl import DAEDL
 from nescio.methods.evidential.edl import EDL
+from nescio.methods.evidential.edl_ensemble import EDLEnsemble
 from nescio.methods.evidential.fedl import FEDL
 from nescio.methods.evidential.iedl import IEDL
 from nescio.methods.evidential.natpn import NatPN
@@ -41,6 +42,7 @@ OURS: tuple[type[Method], ...] = (
     DAEDL,
     FEDL,
     NatPN,
+    EDLEnsemble,
 )
 
 for _method in OURS:
@@ -59,6 +61,7 @@ __all__ = [
     "REDL",
     "Batch",
     "Dropout",
+    "EDLEnsemble",
     "Ensemble",
     "FeatureBatch",
     "Method",

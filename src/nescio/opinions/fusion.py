@@ -96,7 +96,8 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
     if not opinions or not all(isinstance(opinion, Opinion) for opinion in opinions):
         got = ", ".join(describe(opinion) for opinion in opinions) or "none"
         raise InputError(f"opinions must be one or more of type Opinion, got {got}")
-    if len({opinion.evidence.shape for opinion in opinions}) > 1:
+    shape = opinions[0].evidence.shape
+    if any(opinion.evidence.shape != shape for opinion in opinions):
         got = ", ".join(describe(opinion.evidence) for opinion in opinions)
         raise InputError(f"opinions must have one shape, got {got}")
     prior = opinions[0].prior
