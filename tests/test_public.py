@@ -11,6 +11,7 @@ PUBLIC = [
     "DataError",
     "Dropout",
     "EDL",
+    "EDLDistilled",
     "EDLEnsemble",
     "Ensemble",
     "EvidentialClassifier",

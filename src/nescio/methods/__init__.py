@@ -11,6 +11,7 @@ from nescio.methods.baselines.mnfg import MNFG
 from nescio.methods.baselines.softmax import Softmax
 from nescio.methods.evidential.daedl import DAEDL
 from nescio.methods.evidential.edl import EDL
+from nescio.methods.evidential.edl_distilled import EDLDistilled
 from nescio.methods.evidential.edl_ensemble import EDLEnsemble
 from nescio.methods.evidential.fedl import FEDL
 from nescio.methods.evidential.iedl import IEDL
@@ -43,6 +44,7 @@ OURS: tuple[type[Method], ...] = (
     FEDL,
     NatPN,
     EDLEnsemble,
+    EDLDistilled,
 )
 
 for _method in OURS:
@@ -61,6 +63,7 @@ __all__ = [
     "REDL",
     "Batch",
     "Dropout",
+    "EDLDistilled",
     "EDLEnsemble",
     "Ensemble",
     "FeatureBatch",

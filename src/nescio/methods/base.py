@@ -186,11 +186,25 @@ class Method(ABC):
             require_features(module)
         return module
 
+    def for_training(self, module: nn.Module) -> nn.Module:
+        """Put beside a network what it is trained with and what is no part of the model then.
+
+        Checkpoints of a training hold all of it, the model file the network alone. Torch's own generator is
+        seeded for it.
+
+        Args:
+            module: What `build` or `check_module` gave.
+
+        Returns:
+            The network itself, or a module that holds it and more.
+        """
+        return module
+
     def members(self, module: nn.Module) -> list[nn.Module]:
         """List the parts of a network that are trained one after the other, each with its own optimiser.
 
         Args:
-            module: What `build` or `check_module` gave.
+            module: What `build`, `check_module` or `for_training` gave.
         """
         return [module]
 

@@ -107,12 +107,15 @@ def fit(
     if held_out is not None:
         held_out = with_class_weights(held_out, weight)
     fabric = make_fabric(settings.device, settings.precision)
-    members = method.members(module)
+    with generators_kept():
+        torch.manual_seed(_member_seed(settings.seed, 1))  # other weights than the network's own
+        whole = method.for_training(module)
+    members = method.members(whole)
     if settings.precision == "float64":
-        module.double()  # before the weights of a checkpoint come in, which are
-    state = TrainingState(module)
+        whole.double()  # before the weights of a checkpoint come in, which are
+    state = TrainingState(whole)
     if run is not None:
-        state = run.resume(module, fabric)
+        state = run.resume(whole, fabric)
     assert settings.batch_size is not None
     steps = math.ceil(len(train) / (settings.batch_size * settings.accumulate))
     with generators_kept():
