@@ -7,6 +7,7 @@ import logging
 import pickle
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -222,7 +223,7 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     code, out, _ = run("predict", file, flowers, "--json")
     assert code == 0
     assert len(out.splitlines()) == 150
-    code, out, _ = run("threshold", file, "--data", flowers, "--coverage", 0.5)
+    code, out, _ = run("threshold", file, "--data", "held-out", "--coverage", 0.5)
     assert code == 0
     code, _, err = run("export", file, "--program", tmp_path / "model.pt2")
     assert code == int(METHODS.get(method).is_stochastic)
@@ -412,8 +413,8 @@ def test_evaluate_with_out_of_distribution_data(run, model, photos):
     assert "accuracy" in out
 
 
-def test_threshold_is_kept_in_the_model(run, model, photos):
-    code, out, _ = run("threshold", model, "--data", photos, "--max-error", 0.2, "--confidence", 0.9)
+def test_threshold_is_kept_in_the_model(run, model, photos, unseen):
+    code, out, _ = run("threshold", model, "--data", unseen, "--max-error", 0.2, "--confidence", 0.9)
     assert code == 0
     assert "at most 20" in out
     assert TrainedModel.load(model).rule.max_error == 0.2
@@ -422,30 +423,30 @@ def test_threshold_is_kept_in_the_model(run, model, photos):
 
 
 @pytest.mark.parametrize("measure", ["entropy", "max_probability"])
-def test_threshold_by_another_measure(run, model, photos, measure):
-    code, _, _ = run("threshold", model, "--data", photos, "--coverage", 0.5, "--measure", measure)
+def test_threshold_by_another_measure(run, model, unseen, measure):
+    code, _, _ = run("threshold", model, "--data", unseen, "--coverage", 0.5, "--measure", measure)
     assert code == 0
     assert TrainedModel.load(model).rule.measure == measure
-    code, _, err = run("threshold", model, "--data", photos, "--measure", "mood")
+    code, _, err = run("threshold", model, "--data", unseen, "--measure", "mood")
     assert code == 1
     assert "measure must be" in err
 
 
-def test_threshold_by_coverage(run, model, photos):
-    code, out, _ = run("threshold", model, "--data", photos, "--coverage", 0.5)
+def test_threshold_by_coverage(run, model, unseen):
+    code, out, _ = run("threshold", model, "--data", unseen, "--coverage", 0.5)
     rule = TrainedModel.load(model).rule
     assert code == 0
     assert (rule.target_coverage, rule.held_out_coverage, rule.held_out) == (0.5, 0.5, 120)
     assert "accepts 50% of held-out inputs" in out
-    answers = [json.loads(line) for line in run("predict", model, photos, "--json")[1].splitlines()]
+    answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
     assert sum(row["answer"] != "I do not know" for row in answers) == 60
 
 
 @pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
-def test_a_threshold_out_of_reach_leaves_the_file(run, model, photos, target):
-    assert run("threshold", model, "--data", photos, "--coverage", 0.8)[0] == 0
+def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
+    assert run("threshold", model, "--data", unseen, "--coverage", 0.8)[0] == 0
     before = model.read_bytes()
-    code, out, err = run("threshold", model, "--data", photos, *target)
+    code, out, err = run("threshold", model, "--data", unseen, *target)
     assert (code, out) == (1, "")
     assert "no threshold promises an error of at most" in err
     assert err.endswith(f"{model} stays as it was\n")
@@ -453,7 +454,7 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, photos, target):
     assert model.read_bytes() == before
 
 
-def test_sets_are_kept_in_the_model_and_shown(run, rows_model, flowers, model, photos, unseen):
+def test_sets_are_kept_in_the_model_and_shown(run, model, photos, unseen):
     code, out, err = run("sets", model, "--data", unseen, "--coverage", 0.9, "--score", "raps", "--by-class")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
@@ -483,13 +484,68 @@ def test_sets_are_kept_in_the_model_and_shown(run, rows_model, flowers, model, p
     assert ',"[""' in cells[1]
 
 
-def test_an_empty_set_is_said(run, rows_model, flowers, monkeypatch):
-    code, out, _ = run("sets", rows_model, "--data", flowers, "--coverage", 0.5, "--allow-empty")
+def test_an_empty_set_is_said(run, rows_model, flowers):
+    code, out, _ = run("sets", rows_model, "--data", "held-out", "--coverage", 0.5, "--allow-empty")
     assert code == 0
     assert "which are unlike all classes" in out
     assert "none: unlike all classes" in run("predict", rows_model, flowers)[1]
-    run("sets", rows_model, "--data", flowers, "--coverage", 0.5)
+    run("sets", rows_model, "--data", "held-out", "--coverage", 0.5)
     assert "none: unlike all classes" not in run("predict", rows_model, flowers)[1]
+
+
+@pytest.mark.parametrize("command", [("threshold", "--max-error", 0.3), ("sets", "--coverage", 0.8)])
+def test_training_data_are_noticed_and_refused(run, model, photos, command):
+    before = model.read_bytes()
+    code, out, err = run(command[0], model, "--data", photos, *command[1:])
+    assert (code, out) == (1, "")
+    assert f"{photos}: 80% of these data were trained on, and no promise made from them would hold. " in err
+    assert err.endswith("or --data held-out for the part that `nescio train` held out\n")
+    assert model.read_bytes() == before
+
+
+def test_evaluate_warns_of_training_data(run, model, photos, unseen):
+    code, out, err = run("evaluate", model, "--data", photos)
+    assert code == 0
+    assert "accuracy" in out
+    assert "80.0% of these data were trained on; what is measured on them is too good" in err
+    assert "trained on" not in run("evaluate", model, "--data", unseen)[2]
+    code, out, err = run("evaluate", model, "--data", "held-out", "--json")
+    assert (code, err) == (0, "")
+    assert 0.8 < json.loads(out)["accuracy"] <= 1
+
+
+def test_the_held_out_part_of_training_is_found_again(run, model, rows_model):
+    code, out, _ = run("threshold", model, "--data", "held-out", "--max-error", 0.3)
+    assert code == 0
+    assert TrainedModel.load(model).rule.held_out == 24
+    code, out, _ = run("sets", rows_model, "--data", "held-out", "--coverage", 0.8)
+    assert code == 0
+    assert "like the 30 held-out ones" in out
+
+
+def test_a_held_out_part_that_is_gone_or_changed_is_refused(run, flowers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "table.csv"
+    table.write_text(flowers.read_text())
+    train("table.csv", "--out", "run", *FEW)
+    assert run("threshold", "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([*lines[:-1], lines[1]]))
+    code, _, err = run("threshold", "run", "--data", "held-out", "--coverage", 0.5)
+    assert code == 1
+    assert "held-out can't be had again: table.csv has changed since the training. Give other data" in err
+    table.unlink()
+    code, _, err = run("sets", "run", "--data", "held-out")
+    assert code == 1
+    assert "held-out was a part of table.csv, which is not here; call it from the folder in which" in err
+    former = TrainedModel.load("run")
+    training = {name: value for name, value in former.training.items() if name != "held_out"}
+    replace(former, training=training, seen=None).save("former.safetensors")
+    code, _, err = run("sets", "former.safetensors", "--data", "held-out")
+    assert code == 1
+    assert "held-out is not known: the model file does not say what was held out" in err
+    # From before there were digests: nothing is noticed, and nothing refused.
+    assert run("threshold", "former.safetensors", "--data", flowers, "--coverage", 0.5)[0] == 0
 
 
 @pytest.mark.parametrize(

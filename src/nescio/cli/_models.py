@@ -6,6 +6,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,10 @@ ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or t
 Label = Annotated[
     str | None,
     typer.Option(help="The labels' column of a .csv. Default: label, class, target or y, else the last."),
+]
+UnseenData = Annotated[
+    str,
+    typer.Option(help="Data that the model was not trained on; held-out for the part that train held out."),
 ]
 _SHOWN_FAILURES = 3
 _SHOWN_CLASSES = 5  # of a set, in a table
@@ -101,7 +106,7 @@ def train(
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli._choices import method_of, name_of_encoder, network_of
-    from nescio.cli._sources import WATCHED, open_to_train
+    from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import Table, split
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
@@ -171,6 +176,10 @@ def train(
         )
     if is_first_process():
         model.module.cpu()
+        # By this the held-out part is found again, for promises.
+        held_out: dict[str, Any] = {"data": data, "label": label, "drop": drop, "text": text, "group": group}
+        held_out |= {"seed": seed, "share": HELD_OUT, "sha256": held_out_digest(model, test)}
+        model = replace(model, training={**model.training, "held_out": held_out})
         model = _with_promises_of(out / "model.safetensors", model)
         model.save(out / "model.safetensors")
         prediction = model.predict(model.preprocess.inputs_of(test), independent=True)
@@ -430,10 +439,14 @@ def _require_one_card(folder: Path, paths: dict[str, Path]) -> None:
 def _measure(
     model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
 ) -> Measured:
-    from nescio.cli._sources import open_for, open_inputs
+    from nescio.cli._sources import HELD_OUT_NAME, open_for, open_held_out, open_inputs, warn_of_seen
     from nescio.metrics import detection_summary, summary
 
-    known = open_for(model, data, data_dir, label)
+    if data == HELD_OUT_NAME and not Path(data).exists():
+        known = open_held_out(model, data_dir)
+    else:
+        known = open_for(model, data, data_dir, label)
+        warn_of_seen(model, model.preprocess.inputs_of(known), data)
     prediction = model.predict(model.preprocess.inputs_of(known), independent=True)
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     ood_prediction = None
@@ -469,7 +482,7 @@ def _rounded(value: float | None) -> str:
 
 def threshold(
     model: ModelFile,
-    data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on.")],
+    data: UnseenData,
     max_error: Annotated[
         float | None, typer.Option(help="The error allowed among accepted inputs. Default: 0.01.")
     ] = None,
@@ -485,7 +498,7 @@ def threshold(
     risk: Annotated[float | None, typer.Option(hidden=True, help="The former name of --max-error.")] = None,
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
-    from nescio.cli._sources import open_for
+    from nescio.cli._sources import open_for_promise
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.abstention import AbstentionRule
@@ -498,7 +511,7 @@ def threshold(
         raise InputError(f"--coverage must be above 0 and at most 1, got {coverage:g}")
     path = model_path(model)
     trained = TrainedModel.load(path)
-    held_out = open_for(trained, data, data_dir, label)
+    held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
     prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
     labels = trained.labels_of(held_out)
@@ -518,7 +531,7 @@ def threshold(
 
 def sets(
     model: ModelFile,
-    data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on.")],
+    data: UnseenData,
     coverage: Annotated[
         float, typer.Option(help="The share of inputs whose set is to hold the true class.")
     ] = 0.95,
@@ -540,7 +553,7 @@ def sets(
     data_dir: DataDir = None,
 ) -> None:
     """Make sets of classes that hold the true one as often as promised, and keep them in the model file."""
-    from nescio.cli._sources import open_for
+    from nescio.cli._sources import open_for_promise
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.conformal import ConformalSets
@@ -549,7 +562,7 @@ def sets(
         raise InputError(f"--coverage must be between 0 and 1, got {coverage:g}")
     path = model_path(model)
     trained = TrainedModel.load(path)
-    held_out = open_for(trained, data, data_dir, label)
+    held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
     prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
     try:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Data = Dataset | Table | Texts
 
 HELD_OUT = 0.2
+HELD_OUT_NAME = "held-out"  # what --data calls the part that `train` held out
 WATCHED = 0.1
 SAMPLES_PER_CLASS = 2  # of a table, at least and on average
 LEAST_TOLD_APART = 10  # rows from which on so many classes are no classes
@@ -96,6 +97,75 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
     if isinstance(model.preprocess, TextPreprocess) and not in_catalog(name):
         text = model.preprocess.column
     return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
+
+
+def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
+    """The part of the data that `train` held out, found again by what the model file says of it."""
+    from nescio.data import TextPreprocess, open_source, split
+    from nescio.data._catalog import in_catalog
+
+    made = model.training.get("held_out")
+    if made is None:
+        raise DataError(
+            f"{HELD_OUT_NAME} is not known: the model file does not say what was held out, as `nescio train` "
+            "writes it since it keeps it. Give data that the model was not trained on"
+        )
+    place = made["data"]
+    if not in_catalog(place) and not Path(place).exists():
+        raise DataError(
+            f"{HELD_OUT_NAME} was a part of {place}, which is not here; call it from the folder in which "
+            "`nescio train` was called, or give other data that the model was not trained on"
+        )
+    options = {name: made[name] for name in ("label", "drop", "text", "group")}
+    if isinstance(model.preprocess, TextPreprocess) and not in_catalog(place):
+        options["text"] = model.preprocess.column
+    if in_catalog(place):
+        part = open_source(place, split="test", data_dir=data_dir, **options).labelled(model.preprocess)
+    else:
+        whole = open_source(place, data_dir=data_dir, **options).labelled(model.preprocess)
+        _, part = split(whole, made["share"], made["seed"])
+    if held_out_digest(model, part) != made["sha256"]:
+        raise DataError(
+            f"{HELD_OUT_NAME} can't be had again: {place} has changed since the training. Give other data "
+            "that the model was not trained on"
+        )
+    return part
+
+
+def held_out_digest(model: TrainedModel, part: Data) -> str:
+    """What tells held-out data from any other, as the model takes it."""
+    from nescio._files import digest
+
+    return digest({"inputs": model.preprocess.inputs_of(part), "labels": model.labels_of(part)})
+
+
+def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+    """Labelled data to make a promise from: what `train` held out, or other data; never training data."""
+    if name == HELD_OUT_NAME and not Path(name).exists():
+        return open_held_out(model, data_dir)
+    data = open_for(model, name, data_dir, label)
+    inputs = model.preprocess.inputs_of(data)
+    if model.seen is not None and model.seen.are_seen(inputs):
+        raise DataError(
+            f"{name}: {model.seen.share_of(inputs):.0%} of these data were trained on, and no promise made "
+            f"from them would hold. Give other data, or --data {HELD_OUT_NAME} for the part that `nescio "
+            "train` held out"
+        )
+    warn_of_seen(model, inputs, name)
+    return data
+
+
+def warn_of_seen(model: TrainedModel, inputs: Tensor | StoredArray, name: str) -> None:
+    """Say how much of some data the model was trained on, if that is more than chance."""
+    import warnings
+
+    share = 0.0 if model.seen is None else model.seen.share_of(inputs)
+    if share > 0:
+        warnings.warn(
+            f"{name}: {share:.1%} of these data were trained on; what is measured on them is too good",
+            NescioWarning,
+            stacklevel=2,
+        )
 
 
 def open_inputs(model: TrainedModel, name: str, data_dir: Path | None) -> Tensor | StoredArray:

@@ -11,6 +11,7 @@ A file holds the tensors of the module's state, and beside them a header, which 
     preprocess  what brings inputs to the network
     rule        when to abstain; null for none
     sets        conformal sets of classes; null for none, and in files from before there were any
+    seen        about the digests of training samples, which are the tensor "seen.digests"; null for none
     training    a summary of how it was trained
     versions    of the packages that wrote the file
 """
@@ -30,6 +31,7 @@ from nescio.data.preprocess import BYTES, Preprocess
 from nescio.encoders import EncoderSpec, spec_from_dict, spec_to_dict
 from nescio.errors import InputError, ModelFileError, NescioError
 from nescio.inference._frozen import FrozenEncoder, build_encoder
+from nescio.inference._seen import SeenSamples
 from nescio.methods import METHODS, Method, method_from_dict, method_to_dict
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 # 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
 FORMER_FORMATS = (1, 2)
+SEEN = "seen.digests"  # the name of the tensor
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 MODEL_NAME = "model.safetensors"  # in the folder of a run
 VERSIONS_OF = ("nescio", "torch", "safetensors")
@@ -57,6 +60,7 @@ class ModelParts(NamedTuple):
     training: Mapping[str, Any]
     encoder: FrozenEncoder | None
     sets: ConformalSets | None
+    seen: SeenSamples | None
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
@@ -69,6 +73,10 @@ def write_model(path: Path, model: TrainedModel) -> None:
         encoder = {"spec": spec_to_dict(model.encoder.spec), "scaling": model.encoder.scaling.to_dict()}
         for name, tensor in model.encoder.module.state_dict().items():
             tensors[f"{ENCODER}.{name}"] = tensor
+    seen = None
+    if model.seen is not None:
+        seen = model.seen.to_dict()
+        tensors[SEEN] = (model.seen.digests - 2**31).to(torch.int32)
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
@@ -78,6 +86,7 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "preprocess": model.preprocess.to_dict(),
         "rule": rule,
         "sets": sets,
+        "seen": seen,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
@@ -108,7 +117,11 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
             f"{path} has format {header.get('format')!r}, this version of nescio reads 1 to {FORMAT}"
         )
     try:
+        digests = tensors.pop(SEEN, None)
         parts = _parts_from_header(header, module, method)
+        if header.get("seen") is not None and digests is not None:
+            seen = SeenSamples.from_dict(header["seen"], digests.long() + 2**31)
+            parts = parts._replace(seen=seen)
         _check_parts(parts)
         if parts.encoder is not None:
             of_encoder = named(tensors, ENCODER)
@@ -164,6 +177,7 @@ def _parts_from_header(
         training=header["training"],
         encoder=_encoder_from_header(header.get("encoder")),
         sets=sets,
+        seen=None,  # its digests are among the tensors
     )
 
 

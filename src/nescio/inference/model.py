@@ -37,6 +37,7 @@ from nescio.inference._frozen import (
     pretrained_encoder,
 )
 from nescio.inference._model_file import model_path, read_model, write_model
+from nescio.inference._seen import SeenSamples
 from nescio.inference.export import export_onnx, export_program
 from nescio.inference.records import Inputs, Record, predict_records
 from nescio.methods import EDL, Method, make_method, method_to_dict
@@ -67,6 +68,8 @@ class TrainedModel:
         encoder: A pretrained encoder that stays as it is, where the module is a head on its features.
         sets: Which classes an input may be of, with a promise how often the true one is among them; None for
             no such sets.
+        seen: Digests of what it was trained on, so that no promise is made from it; None for models from
+            before there were any.
 
     Example:
         >>> import nescio
@@ -89,6 +92,7 @@ class TrainedModel:
     training: Mapping[str, Any] = field(default_factory=dict)
     encoder: FrozenEncoder | None = None
     sets: ConformalSets | None = None
+    seen: SeenSamples | None = None
 
     @classmethod
     def train(
@@ -140,7 +144,8 @@ class TrainedModel:
         _check_data(data, settings)
         if not choice.is_frozen:
             model = _untrained_model_for(data, method, choice, settings.seed)
-            return _train_network(model, data, settings, held_out, run_dir, report)
+            trained = _train_network(model, data, settings, held_out, run_dir, report)
+            return _with_seen(trained, data, held_out)
 
         encoded = _EncodedData.of(data, held_out, choice, on_encoding)
         head = head_spec(encoded.spec, len(data.classes))
@@ -149,7 +154,8 @@ class TrainedModel:
             model, encoded.train, settings, encoded.held_out, run_dir, report, encoder=encoded.spec
         )
         encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
-        return replace(trained, preprocess=encoded.preprocess, encoder=encoder)
+        whole = replace(trained, preprocess=encoded.preprocess, encoder=encoder)
+        return _with_seen(whole, data, held_out)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -518,6 +524,16 @@ def _train_network(
         compared = [metrics for metrics in history if "held_out_loss" in metrics]
         training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
     return replace(model, training=training)
+
+
+def _with_seen(
+    model: TrainedModel, data: Dataset | Table | Texts, held_out: Dataset | Table | Texts | Source | None
+) -> TrainedModel:
+    """Keep digests of what the model was trained on."""
+    new = None
+    if held_out is not None and not isinstance(held_out, Source):
+        new = model.preprocess.inputs_of(held_out)
+    return replace(model, seen=SeenSamples.of(model.preprocess.inputs_of(data), new))
 
 
 def _describe_run(
