@@ -35,7 +35,7 @@ from .methods import (
 )
 from .methods.conversion import from_softmax
 from .opinions import Categorical, Opinion, fuse
-from .posthoc import AbstentionRule, ConformalSets, Temperature
+from .posthoc import AbstentionRule, ConformalSets, Posthoc, Temperature, Trust
 from .training import TrainingSettings
 
 __version__: str
@@ -70,6 +70,7 @@ __all__ = [
     "NescioError",
     "NescioWarning",
     "Opinion",
+    "Posthoc",
     "REDLoss",
     "ReEDL",
     "Softmax",
@@ -77,6 +78,7 @@ __all__ = [
     "TrainedModel",
     "TrainingError",
     "TrainingSettings",
+    "Trust",
     "data",
     "from_softmax",
     "functional",

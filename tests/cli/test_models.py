@@ -211,8 +211,9 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     words = ("train", flowers, "--out", tmp_path / "run", "--method", method, "--epochs", 3, *few)
     code, out, err = run(*words)
     assert code == 0
-    choice, *epochs, card = err.splitlines()
+    choice, *epochs, calibration, card = err.splitlines()
     assert "trained from the start" in choice
+    assert "no temperature and no trust: 120 samples are too few" in calibration
     assert "report.html: the model card" in card
     assert all(line.startswith(f"{method}: epoch ") for line in epochs)
     assert len(epochs) == 3 * METHODS.get(method)().trainings
@@ -229,6 +230,70 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     assert code == int(METHODS.get(method).is_stochastic)
     assert (tmp_path / "model.pt2").exists() is not METHODS.get(method).is_stochastic
     assert ("draws at random" in err) is METHODS.get(method).is_stochastic
+
+
+@pytest.fixture
+def clouds(tmp_path):
+    """A table of two classes, and another drawn like it."""
+    paths = []
+    for seed in range(2):
+        generator = np.random.default_rng(seed)
+        labels = np.arange(700) % 2
+        rows = generator.normal(size=(700, 3)) + 3 * labels[:, None]
+        lines = ["x,y,z,label"]
+        for row, label in zip(rows, labels, strict=True):
+            lines.append(",".join(f"{value:.4f}" for value in row) + f",{'ab'[label]}")
+        path = tmp_path / f"clouds{seed}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        paths.append(path)
+    return paths
+
+
+def test_train_calibrates_and_says_so(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
+    code, _, err = run(*words)
+    assert code == 0
+    assert "56 training inputs set aside for calibration: trust by the distance to 504 training inputs" in err
+    assert "temperature scale" in err
+    (tmp_path / "far.csv").write_text("x,y,z\n900,-900,900\n")
+    code, out, _ = run("predict", tmp_path / "run", tmp_path / "far.csv", "--json")
+    record = json.loads(out)
+    assert record["answer"] == "I do not know"
+    assert record["p_value"] == pytest.approx(1 / 57)
+    assert "Fitted after training" in (tmp_path / "run" / "card.md").read_text()
+    # The same again changes nothing, and keeps a rule that was set meanwhile.
+    assert run("threshold", tmp_path / "run", "--data", clouds[1], "--coverage", 0.5)[0] == 0
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    assert run(*words)[0] == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_posthoc_can_be_left_out(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1)
+    code, _, err = run(*words, "--posthoc", "none")
+    assert code == 0
+    assert "calibration" not in err
+    code, _, err = run(*words, "--posthoc", "some")
+    assert code == 1
+    assert "--posthoc must be all, temperature, trust or none, got 'some'" in err
+
+
+def test_an_existing_model_is_calibrated(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
+    assert run("threshold", tmp_path / "run", "--data", clouds[1], "--coverage", 0.5)[0] == 0
+    code, _, err = run("calibrate", tmp_path / "run", "--data", clouds[1])
+    assert code == 1
+    assert "--training must name what the model was trained on" in err
+    code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", clouds[0])
+    assert code == 0
+    assert "the rule that the model had was taken away" in err
+    assert "trust: by the distance to 700 training inputs, measured on 700 inputs" in out
+    code, out, _ = run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "temperature")
+    assert code == 0
+    assert "trust" not in out
+    assert run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "none")[1].endswith(
+        "no temperature, no trust\n"
+    )
 
 
 def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):

@@ -52,14 +52,14 @@ def test_a_scale_of_one_changes_no_bit():
 
 
 def test_zero_probabilities_and_much_evidence_stay_finite():
-    sure = Temperature(20).apply(Categorical(torch.tensor([[1.0, 0.0]])))
+    sure = Temperature(10).apply(Categorical(torch.tensor([[1.0, 0.0]])))
     assert sure.probabilities.tolist() == [[1.0, 0.0]]
-    much = Temperature(20).apply(Opinion(torch.tensor([[1e29, 3.0]])))
+    much = Temperature(10).apply(Opinion(torch.tensor([[1e29, 3.0]])))
     assert much.probabilities.isfinite().all()
     assert much.uncertainty.isfinite().all()
 
 
-@pytest.mark.parametrize("scale", [0, -1, 21, math.nan, math.inf, "1", True])
+@pytest.mark.parametrize("scale", [0, -1, 11, math.nan, math.inf, "1", True])
 def test_a_scale_that_is_none_is_refused(scale):
     with pytest.raises(InputError, match="scale must be"):
         Temperature(scale)
@@ -86,7 +86,7 @@ def test_it_is_the_minimum_that_scipy_finds():
         of_labels = said[torch.arange(500), labels].log().mean()
         return -float(of_labels + said.log().mean() / 500)
 
-    expected = minimize_scalar(objective, bounds=(-3, 3), method="bounded", options={"xatol": 1e-9})
+    expected = minimize_scalar(objective, bounds=(-2.3, 2.3), method="bounded", options={"xatol": 1e-9})
     fitted = Temperature.fit(prediction, labels, trust)
     assert math.log(fitted.scale) == pytest.approx(expected.x, abs=1e-4)
 

@@ -33,6 +33,7 @@ def test_the_list_of_models(ask):
         "columns": None,
         "evidential": True,
         "prior": 1.0,
+        "posthoc": None,
         "rule": None,
         "sets": None,
         "threshold": 0.5,

@@ -35,6 +35,7 @@ UnseenData = Annotated[
 ]
 _SHOWN_FAILURES = 3
 _SHOWN_CLASSES = 5  # of a set, in a table
+_SKIPPED = {"all": "temperature and no trust"}  # in words, where nothing could be fitted
 
 DataDir = Annotated[Path | None, typer.Option(help="A folder that holds the files already.")]
 
@@ -75,6 +76,7 @@ def train(
         int | None, typer.Option(help="Pictures of a folder are brought to this height and width.")
     ] = None,
     patience: _training.Patience = None,
+    posthoc: _training.Posthoc = "all",
     label: Label = None,
     text: Annotated[
         str | None, typer.Option(help="The column of a table that holds texts to learn from.")
@@ -108,6 +110,7 @@ def train(
     from nescio.cli._choices import method_of, name_of_encoder, network_of
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import Table, split
+    from nescio.inference._calibration import require_wanted
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
@@ -137,6 +140,7 @@ def train(
         mixup=mixup,
     )
     require_device(device)
+    require_wanted(posthoc)
     chosen = method_of(method, settings or [])
     known, test, choice = open_to_train(
         data,
@@ -173,8 +177,10 @@ def train(
             run_dir=out,
             report=partial(report, method),
             on_encoding=encoding_progress(),
+            posthoc=posthoc,
         )
     if is_first_process():
+        _print_posthoc(model)
         model.module.cpu()
         # By this the held-out part is found again, for promises.
         held_out: dict[str, Any] = {"data": data, "label": label, "drop": drop, "text": text, "group": group}
@@ -197,6 +203,20 @@ def _require_learned(out: Path, model: TrainedModel, how: TrainingSettings) -> N
             f"good as guessing. Train again in another folder with a lower --learning-rate (it was "
             f"{how.learning_rate:g}), or look at the labels"
         )
+
+
+def _print_posthoc(model: TrainedModel) -> None:
+    """One line that says what was fitted after the training, and what was not."""
+    summary = model.training.get("posthoc")
+    if summary is None:
+        return
+    parts = []
+    for name, what in summary["done"].items():
+        parts.append(f"{name} {what}")
+    for name, reason in summary["skipped"].items():
+        parts.append(f"no {_SKIPPED.get(name, name)}: {reason}")
+    what = "; ".join(parts)
+    typer.echo(f"{summary['samples']:,} training inputs set aside for calibration: {what}", err=True)
 
 
 def _print_result(
@@ -239,11 +259,20 @@ def _with_promises_of(path: Path, model: TrainedModel) -> TrainedModel:
         present = TrainedModel.load(path)
     except ModelFileError:
         return model  # none there, or what is there is of no use to anyone
+    if not _same_posthoc(present, model):
+        return model
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
     if not same:
         return model
     return model.with_rule(present.rule).with_sets(present.sets)
+
+
+def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether two models make the same of what their methods say: a rule is about what is finally said."""
+    if one.posthoc is None or other.posthoc is None:
+        return one.posthoc is other.posthoc
+    return one.posthoc.same_as(other.posthoc)
 
 
 def predict(
@@ -527,6 +556,48 @@ def threshold(
         raise DataError(f"{said[-1].message}. {path} stays as it was")
     trained.with_rule(rule).save(path)
     typer.echo(f"{path}: {rule.describe()}")
+
+
+def calibrate(
+    model: ModelFile,
+    data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on, with labels.")],
+    training: Annotated[
+        str | None, typer.Option(help="What the model was trained on; needed for trust, not for temperature.")
+    ] = None,
+    posthoc: _training.Posthoc = "all",
+    label: Label = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit temperature and trust of a model to held-out data, and keep them in its file.
+
+    A rule and sets that the model had are taken away: they promise for what the model said before.
+    """
+    from nescio.cli._sources import open_for, open_training
+    from nescio.inference._calibration import require_wanted
+    from nescio.inference._model_file import model_path
+    from nescio.inference.model import TrainedModel
+
+    path = model_path(model)
+    trained = TrainedModel.load(path)
+    held_out = open_for(trained, data, data_dir, label)
+    if require_wanted(posthoc) in ("all", "trust") and training is None:
+        raise InputError(
+            "--training must name what the model was trained on: trust is by the distance to it; "
+            "--posthoc temperature needs none"
+        )
+    known = held_out
+    if training is not None:
+        known = open_training(trained, training, data_dir, label)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", NescioWarning)
+        calibrated = trained.calibrated(known, held_out, posthoc)
+    calibrated.save(path)
+    for warning in said:
+        typer.echo(str(warning.message), err=True)
+    fitted = "no temperature, no trust"
+    if calibrated.posthoc is not None:
+        fitted = calibrated.posthoc.describe()
+    typer.echo(f"{path}: {fitted}")
 
 
 def sets(

@@ -99,6 +99,19 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
     return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
 
 
+def open_training(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+    """What a model was trained on: the training split of a catalog name, or your own."""
+    from nescio.data import TextPreprocess, open_source
+    from nescio.data._catalog import in_catalog
+
+    if in_catalog(name):
+        return open_source(name, split="train", data_dir=data_dir).labelled(model.preprocess)
+    text = None
+    if isinstance(model.preprocess, TextPreprocess):
+        text = model.preprocess.column
+    return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
+
+
 def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
     """The part of the data that `train` held out, found again by what the model file says of it."""
     from nescio.data import TextPreprocess, open_source, split

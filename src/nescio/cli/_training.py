@@ -31,6 +31,13 @@ Patience = Annotated[
         "and keep the best."
     ),
 ]
+Posthoc = Annotated[
+    str,
+    typer.Option(
+        help="What is fitted after the training, on a tenth of the training data that is set aside: "
+        "temperature, trust, all or none."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
 Optimizer = Annotated[

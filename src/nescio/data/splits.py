@@ -54,13 +54,25 @@ def split(
         >>> len(rest), len(held_out)
         (8, 2)
     """
+    held_out = held_out_rows(data, share, seed, groups=groups)
+    return cast(Data, data.take(~held_out)), cast(Data, data.take(held_out))
+
+
+def held_out_rows(
+    data: Dataset | Table | Texts,
+    share: float,
+    seed: int,
+    *,
+    groups: Sequence[object] | Tensor | None = None,
+) -> Tensor:
+    """Where the samples lie that `split` holds out, bool (N,)."""
     named = _named_part(data)
     if named is not None:
-        held_out = named
-    else:
-        codes = data.groups if groups is None else group_codes(data.name, groups, len(data))
-        held_out = _by_chance(data, share, seed) if codes is None else _by_group(data, codes, share, seed)
-    return cast(Data, data.take(~held_out)), cast(Data, data.take(held_out))
+        return named
+    codes = data.groups if groups is None else group_codes(data.name, groups, len(data))
+    if codes is None:
+        return _by_chance(data, share, seed)
+    return _by_group(data, codes, share, seed)
 
 
 def group_codes(name: str, groups: Sequence[object] | Tensor, count: int) -> Tensor:

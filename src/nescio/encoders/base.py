@@ -80,6 +80,10 @@ class Layers:
 
 TORCH_LAYERS = Layers()
 
+# What `EncoderSpec.distance_layer` may be, beside the name of a layer.
+INPUTS = "inputs"  # what the network takes
+FEATURES = "features"  # what its head takes
+
 Spec = TypeVar("Spec", bound="EncoderSpec")
 
 # By the number of axes, what an input is where nobody has said it; ids of tokens look like rows.
@@ -177,6 +181,15 @@ class EncoderSpec(ABC):
     def normalization(self) -> Normalization | None:
         """How raw 8-bit channels become inputs; None where the data decide."""
         return None
+
+    @property
+    def distance_layer(self) -> str:
+        """Where distances to the training data are measured, see `nescio.posthoc.Trust`.
+
+        The name of a layer of the network that `build` gives, whose outputs are taken in one row for each
+        input; "features" for what the head takes, or "inputs" for what the network takes.
+        """
+        return FEATURES
 
     def pretrained_weights(self) -> dict[str, Tensor]:
         """Weights that were trained before, for the network that `build` gives, without those of its head.

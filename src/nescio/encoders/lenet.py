@@ -133,6 +133,11 @@ class LeNetSpec(EncoderSpec):
         return self.hidden
 
     @property
+    def distance_layer(self) -> str:
+        """The outputs of the second convolution: the hidden layer keeps little of what is unusual."""
+        return "6"
+
+    @property
     def feature_size(self) -> tuple[int, int]:
         """Height and width after both convolutions and poolings."""
         return self._after_convolutions(self.height), self._after_convolutions(self.width)

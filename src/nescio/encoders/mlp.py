@@ -13,6 +13,7 @@ from nescio._checks import require_whole
 from nescio._kinds import InputKind
 from nescio.encoders._settings import require_dropout, whole_numbers
 from nescio.encoders.base import (
+    INPUTS,
     TORCH_LAYERS,
     Ability,
     EncoderSpec,
@@ -81,6 +82,11 @@ class MLPSpec(EncoderSpec):
     def num_features(self) -> int:
         """F: units of the last hidden layer, or the inputs where there is none."""
         return (self.in_features, *self.hidden)[-1]
+
+    @property
+    def distance_layer(self) -> str:
+        """The rows themselves: hidden layers forget how far a row lies from all others."""
+        return INPUTS
 
     @classmethod
     def fields_for(cls, input_shape: Sequence[int], num_classes: int) -> dict[str, Any]:

@@ -12,6 +12,8 @@ A file holds the tensors of the module's state, and beside them a header, which 
     rule        when to abstain; null for none
     sets        conformal sets of classes; null for none, and in files from before there were any
     seen        about the digests of training samples, which are the tensor "seen.digests"; null for none
+    posthoc     temperature and trust, which were fitted after the training; the tensors of the trust begin
+                with "trust."; null, or left out by files from before, for neither
     training    a summary of how it was trained
     versions    of the packages that wrote the file
 """
@@ -35,6 +37,7 @@ from nescio.inference._seen import SeenSamples
 from nescio.methods import METHODS, Method, method_from_dict, method_to_dict
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
+from nescio.posthoc.state import Posthoc
 
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
@@ -43,6 +46,7 @@ FORMAT = 3
 # 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
 FORMER_FORMATS = (1, 2)
 SEEN = "seen.digests"  # the name of the tensor
+TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 MODEL_NAME = "model.safetensors"  # in the folder of a run
 VERSIONS_OF = ("nescio", "torch", "safetensors")
@@ -61,6 +65,7 @@ class ModelParts(NamedTuple):
     encoder: FrozenEncoder | None
     sets: ConformalSets | None
     seen: SeenSamples | None
+    posthoc: Posthoc | None
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
@@ -77,6 +82,11 @@ def write_model(path: Path, model: TrainedModel) -> None:
     if model.seen is not None:
         seen = model.seen.to_dict()
         tensors[SEEN] = (model.seen.digests - 2**31).to(torch.int32)
+    posthoc = None
+    if model.posthoc is not None:
+        posthoc = model.posthoc.settings()
+        for name, tensor in model.posthoc.tensors().items():
+            tensors[f"{TRUST}.{name}"] = tensor
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
@@ -87,6 +97,7 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "rule": rule,
         "sets": sets,
         "seen": seen,
+        "posthoc": posthoc,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
@@ -118,14 +129,18 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         )
     try:
         digests = tensors.pop(SEEN, None)
-        parts = _parts_from_header(header, module, method)
+        posthoc = None
+        if header.get("posthoc") is not None:
+            posthoc = Posthoc.from_parts(header["posthoc"], named(tensors, TRUST))
+            tensors = _without(tensors, TRUST)
+        parts = _parts_from_header(header, module, method)._replace(posthoc=posthoc)
         if header.get("seen") is not None and digests is not None:
             seen = SeenSamples.from_dict(header["seen"], digests.long() + 2**31)
             parts = parts._replace(seen=seen)
         _check_parts(parts)
         if parts.encoder is not None:
             of_encoder = named(tensors, ENCODER)
-            tensors = {name: value for name, value in tensors.items() if not name.startswith(f"{ENCODER}.")}
+            tensors = _without(tensors, ENCODER)
             _load_weights(parts.encoder.module, of_encoder)
         _load_weights(parts.module, tensors)
     except KeyError as error:
@@ -134,6 +149,11 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         reason = " ".join(str(error).split())
         raise ModelFileError(f"{path} does not fit together: {reason}") from error
     return parts
+
+
+def _without(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """All but those whose names begin with `prefix.`."""
+    return {name: value for name, value in tensors.items() if not name.startswith(f"{prefix}.")}
 
 
 def _is_checkpoint(header: Mapping[str, Any]) -> bool:
@@ -178,6 +198,7 @@ def _parts_from_header(
         encoder=_encoder_from_header(header.get("encoder")),
         sets=sets,
         seen=None,  # its digests are among the tensors
+        posthoc=None,
     )
 
 

@@ -343,6 +343,7 @@ class _Parquet(_Form):
             "belief": pa.list_(number),
             "uncertainty": number,
             "entropy": number,
+            "p_value": number,
             "set": pa.list_(pa.string()),
             "error": pa.string(),
         }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nescio._files import write_atomically
 from nescio.errors import InputError, MissingExtraError
+from nescio.inference._layers import network_inputs
 from nescio.methods import METHODS
 from nescio.opinions.opinion import Opinion
 
@@ -101,37 +102,34 @@ class _WholeModel(nn.Module):
     def __init__(self, model: TrainedModel) -> None:
         super().__init__()
         self.module = model.module
-        self.method = model.method
-        self.preprocess = model.preprocess
-        self.sets = model.sets
-        self.encoder = model.encoder
         self.encoder_module = None if model.encoder is None else model.encoder.module
+        self.model = model
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the outputs."""
         names = ["probabilities", "uncertainty"]
-        if isinstance(self.method.interpret(torch.zeros(1, 2)), Opinion):
+        if isinstance(self.model.method.interpret(torch.zeros(1, 2)), Opinion):
             names = ["probabilities", "belief", "uncertainty"]
+        if self.model.posthoc is not None and self.model.posthoc.trust is not None:
+            names.append("p_value")
         # Randomized sets are drawn by a digest of the probabilities: rounding elsewhere would draw others.
-        if self.sets is not None and not self.sets.randomized:
+        if self.model.sets is not None and not self.model.sets.randomized:
             names.append("set")
         return tuple(names)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Probabilities (N, K), belief (N, K) where there is some, uncertainty (N,), set (N, K) likewise."""
-        prepared = self.preprocess(inputs)
-        if self.encoder is not None:
-            prepared = self.encoder(prepared)
-        if prepared.is_floating_point():  # ids of tokens stay whole numbers
-            prepared = prepared.to(next(self.module.parameters()).dtype)
+        """Probabilities (N, K), uncertainty (N,); where there are such, belief, p-value and set."""
+        prepared = network_inputs(self.model, self.model.preprocess(inputs))
         unused = torch.Generator()  # what is exported does not draw
-        prediction = self.method.predict(self.module, prepared, unused)
-        outputs = []
+        said = self.model.say(prepared, self.model.method.predict, unused)
+        outputs: list[Any] = []
         for name in self.names:
-            if name == "set":
-                assert self.sets is not None
-                outputs.append(self.sets.members(prediction.probabilities))
+            if name == "p_value":
+                outputs.append(said.p_values)
+            elif name == "set":
+                assert self.model.sets is not None
+                outputs.append(self.model.sets.members(said.prediction.probabilities))
             else:
-                outputs.append(getattr(prediction, name))
+                outputs.append(getattr(said.prediction, name))
         return tuple(outputs)

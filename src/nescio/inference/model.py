@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +23,11 @@ from nescio.data import (
     TableSchema,
     Texts,
 )
-from nescio.data._stored import row_chunks
 from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
-from nescio.errors import DataError, InputError
+from nescio.errors import DataError, InputError, NescioWarning
+from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
 from nescio.inference._choice import Choice, choose_network
-from nescio.inference._frozen import BATCH as ENCODER_BATCH
 from nescio.inference._frozen import (
     FrozenEncoder,
     OnEncoding,
@@ -36,6 +36,7 @@ from nescio.inference._frozen import (
     load_pretrained,
     pretrained_encoder,
 )
+from nescio.inference._layers import predict_at_layer, prepared_parts, require_finite_inputs
 from nescio.inference._model_file import model_path, read_model, write_model
 from nescio.inference._seen import SeenSamples
 from nescio.inference.export import export_onnx, export_program
@@ -45,6 +46,7 @@ from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
+from nescio.posthoc.state import Posthoc, WithPValues
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
 
 DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
@@ -70,6 +72,7 @@ class TrainedModel:
             no such sets.
         seen: Digests of what it was trained on, so that no promise is made from it; None for models from
             before there were any.
+        posthoc: What becomes of a prediction before it is said: temperature and trust; None for nothing.
 
     Example:
         >>> import nescio
@@ -93,6 +96,7 @@ class TrainedModel:
     encoder: FrozenEncoder | None = None
     sets: ConformalSets | None = None
     seen: SeenSamples | None = None
+    posthoc: Posthoc | None = None
 
     @classmethod
     def train(
@@ -107,6 +111,7 @@ class TrainedModel:
         run_dir: str | Path | None = None,
         report: Callable[[dict[str, float]], None] | None = None,
         on_encoding: OnEncoding | None = None,
+        posthoc: str = "none",
     ) -> TrainedModel:
         """Train on labelled data. Everything that is trained is trained through this.
 
@@ -125,6 +130,9 @@ class TrainedModel:
             report: A function that is called with the metrics of every epoch.
             on_encoding: A function that is called while features are computed, with how many are done, and
                 how many there are.
+            posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
+                tenth of the data, at most 5,000 samples, is set aside and not trained on; of less than 250
+                samples nothing is. What was done stands in `training["posthoc"]`.
 
         Returns:
             The trained model, without a rule.
@@ -134,28 +142,108 @@ class TrainedModel:
             InputError: If method, network and settings do not fit the data.
             TrainingError: If the training can't go on, or `run_dir` holds another one.
         """
+        require_wanted(posthoc)
         settings = settings or TrainingSettings()
         if isinstance(data, Source) and not isinstance(data, PictureSource):
             data = data.labelled()
         choice = choose_network(data, network, fine_tune)
         if isinstance(data, PictureSource):
             data = data.labelled(choice.preprocess)
-        settings = settings.resolved(len(data), fine_tuned=fine_tune, rows=isinstance(data, Table))
+        set_aside = rows_set_aside(data, posthoc, settings.seed)
+        count = len(data)
+        if set_aside is not None:
+            count -= int(set_aside.sum())
+        settings = settings.resolved(count, fine_tuned=fine_tune, rows=isinstance(data, Table))
         _check_data(data, settings)
         if not choice.is_frozen:
-            model = _untrained_model_for(data, method, choice, settings.seed)
-            trained = _train_network(model, data, settings, held_out, run_dir, report)
+            training, calibration = _parts(data, set_aside)
+            model = _untrained_model_for(training, method, choice, settings.seed)
+            trained = _train_network(model, training, settings, held_out, run_dir, report)
+            trained = _calibrated_after_training(trained, training, calibration, posthoc)
             return _with_seen(trained, data, held_out)
 
         encoded = _EncodedData.of(data, held_out, choice, on_encoding)
+        features, calibration = _parts(encoded.train, set_aside)
+        assert isinstance(features, Table)
         head = head_spec(encoded.spec, len(data.classes))
-        model = untrained_model(encoded.train.inputs, data.classes, method, head, seed=settings.seed)
+        model = untrained_model(features.inputs, data.classes, method, head, seed=settings.seed)
         trained = _train_network(
-            model, encoded.train, settings, encoded.held_out, run_dir, report, encoder=encoded.spec
+            model, features, settings, encoded.held_out, run_dir, report, encoder=encoded.spec
         )
+        trained = _calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
         encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
         whole = replace(trained, preprocess=encoded.preprocess, encoder=encoder)
         return _with_seen(whole, data, held_out)
+
+    def calibrated(
+        self,
+        training: Dataset | Table | Texts | Source,
+        held_out: Dataset | Table | Texts | Source,
+        posthoc: str = "all",
+        *,
+        kind: str | None = None,
+        seed: int = 0,
+    ) -> TrainedModel:
+        """Return the same model with a temperature and a trust that are fitted to held-out data.
+
+        Args:
+            training: What the model was trained on; a sample of it is read, for the trust.
+            held_out: Labelled data that the model was not trained on, of its own classes: 25 inputs or more
+                for a temperature, 50 or more for trust.
+            posthoc: "all", "temperature" or "trust"; "none" takes both away. Of "all", what can't be fitted
+                is left out with a warning.
+            kind: The kind of distance, "gaussians" or "neighbours"; None for what suits the network.
+            seed: Seed of what is drawn from the training data.
+
+        Returns:
+            The model, without rule and sets: what they promise was for what the model said before.
+
+        Raises:
+            DataError: If the data does not fit the model, or what was asked for can't be fitted to it.
+            InputError: If an argument is not what it must be.
+        """
+        require_wanted(posthoc)
+        if posthoc == "none":
+            return self.with_posthoc(None)
+        if isinstance(training, Source):
+            training = training.labelled(self.preprocess)
+        if isinstance(held_out, Source):
+            held_out = held_out.labelled(self.preprocess)
+        samples = _samples_of(self, held_out)
+        calibration = calibrate(
+            self,
+            _samples_of(self, training),
+            samples,
+            posthoc,
+            kind=kind,
+            is_encoded=self.encoder is not None,
+            seed=seed,
+        )
+        for name, reason in calibration.skipped.items():
+            if calibration.posthoc is None or posthoc != "all":
+                raise DataError(f"{name} can't be fitted: {reason}")
+            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
+        described = {**self.training, "posthoc": summary_of(calibration, samples, posthoc)}
+        return replace(self.with_posthoc(calibration.posthoc), training=described)
+
+    def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
+        """Return the same model with another temperature and trust, or with none, without rule and sets.
+
+        Args:
+            posthoc: What becomes of a prediction before it is said.
+
+        Returns:
+            The model. A warning names what was taken away: its promise was for what was said before.
+        """
+        for name, promise in (("rule", self.rule), ("sets", self.sets)):
+            if promise is not None:
+                warnings.warn(
+                    f"the {name} that the model had was taken away: its promise was for what the model said "
+                    "before; make it again",
+                    NescioWarning,
+                    stacklevel=2,
+                )
+        return replace(self, posthoc=posthoc, rule=None, sets=None)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -202,31 +290,82 @@ class TrainedModel:
         Raises:
             InputError: If the inputs have another shape, or values that are not finite.
         """
+        said = self.predict_with_p_values(
+            inputs, batch_size=batch_size, generator=generator, independent=independent
+        )
+        return said.prediction
+
+    def predict_with_p_values(
+        self,
+        inputs: Tensor | StoredArray,
+        *,
+        batch_size: int = 1024,
+        generator: torch.Generator | None = None,
+        independent: bool = False,
+    ) -> WithPValues:
+        """Predict raw inputs, and say how usual they are.
+
+        Of inputs like those that were set aside from the training, at most a share a has a p-value of a or
+        less, on average, for every a; see `nescio.posthoc.Trust`.
+
+        Args:
+            inputs: Raw inputs (N, *input_shape), as for `predict`.
+            batch_size: How many inputs are on the device at a time.
+            generator: The source of randomness of a stochastic method.
+            independent: Whether what is said of an input must not depend on those beside it.
+
+        Returns:
+            The prediction, and p-values (N,) where the model has trust.
+
+        Raises:
+            InputError: If the inputs have another shape, or values that are not finite.
+        """
         self._require_inputs(inputs)
         require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
         state = generator.get_state()
-        parameter = next(self.module.parameters())
-        self.module.eval()
-        if self.encoder is not None:
-            self.encoder.module.to(parameter.device)
-            batch_size = min(batch_size, ENCODER_BATCH)
-        parts = []
+        predictions = []
+        p_values = []
         with torch.inference_mode():
-            for part in row_chunks(inputs, batch_size):
-                if isinstance(inputs, StoredArray):
-                    _require_finite(part)
-                prepared = as_input(part.to(parameter.device), self.preprocess)
-                if self.encoder is not None:
-                    prepared = self.encoder(prepared)
-                if prepared.is_floating_point():  # ids of tokens stay whole numbers
-                    prepared = prepared.to(parameter.dtype)
+            for prepared in prepared_parts(self, inputs, batch_size, require_finite_inputs):
                 if independent:
                     generator.set_state(state)
-                    parts.append(self.method.predict_each(self.module, prepared, generator))
+                    said = self.say(prepared, self.method.predict_each, generator)
                 else:
-                    parts.append(self.method.predict(self.module, prepared, generator))
-        return concatenate(parts)
+                    said = self.say(prepared, self.method.predict, generator)
+                predictions.append(said.prediction)
+                if said.p_values is not None:
+                    p_values.append(said.p_values)
+        return WithPValues(concatenate(predictions), torch.cat(p_values) if p_values else None)
+
+    def say(
+        self,
+        prepared: Tensor,
+        predict: Callable[[nn.Module, Tensor, torch.Generator], Prediction],
+        generator: torch.Generator,
+    ) -> WithPValues:
+        """What is finally said of inputs as the network takes them: the one place for it, also in exports.
+
+        Args:
+            prepared: Inputs (N, ...) as the network takes them.
+            predict: The function of the method that predicts.
+            generator: The source of randomness of a stochastic method.
+
+        Returns:
+            The prediction, and p-values (N,) where the model has trust.
+        """
+
+        def method_says() -> Prediction:
+            return predict(self.module, prepared, generator)
+
+        if self.posthoc is None:
+            return WithPValues(method_says(), None)
+        if self.posthoc.trust is None:
+            return self.posthoc.apply(method_says())
+        layer = self.posthoc.trust.layer
+        assert layer is not None
+        prediction, features = predict_at_layer(self.method, self.module, layer, prepared, method_says)
+        return self.posthoc.apply(prediction, features)
 
     def records(self, inputs: Inputs) -> list[Record]:
         """Predict inputs of any kind, as the records that the command line, files and the service give.
@@ -333,12 +472,7 @@ class TrainedModel:
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise InputError(f"inputs must be (N, {expected}), got {tuple(inputs.shape)}")
         if isinstance(inputs, Tensor):
-            _require_finite(inputs)
-
-
-def _require_finite(inputs: Tensor) -> None:
-    if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
-        raise InputError("inputs must be finite, got NaN or infinity")
+            require_finite_inputs(inputs)
 
 
 def untrained_model(
@@ -453,6 +587,38 @@ def _untrained_model_for(
     if isinstance(data, Dataset) and isinstance(model.preprocess, ImagePreprocess):
         return replace(model, preprocess=replace(model.preprocess, resize=data.resize))
     return model
+
+
+def _parts(
+    data: Dataset | Table | Texts, set_aside: Tensor | None
+) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
+    """What is trained on, and what is set aside for calibration; None for nothing."""
+    if set_aside is None:
+        return data, None
+    return data.take(~set_aside), data.take(set_aside)
+
+
+def _calibrated_after_training(
+    model: TrainedModel,
+    training: Dataset | Table | Texts,
+    calibration: Dataset | Table | Texts | None,
+    posthoc: str,
+    is_encoded: bool = False,
+) -> TrainedModel:
+    """Fit what was asked for to what was set aside; the summary of the training says what was done."""
+    if posthoc == "none":
+        return model
+    if calibration is None:
+        reason = f"{len(training):,} samples are too few to set some aside"
+        summary = {"wanted": posthoc, "samples": 0, "done": {}, "skipped": {posthoc: reason}}
+        return replace(model, training={**model.training, "posthoc": summary})
+    seed = model.training["settings"]["seed"]
+    held_out = _samples_of(model, calibration)
+    fitted = calibrate(
+        model, _samples_of(model, training), held_out, posthoc, is_encoded=is_encoded, seed=seed
+    )
+    summary = summary_of(fitted, held_out, posthoc)
+    return replace(model, posthoc=fitted.posthoc, training={**model.training, "posthoc": summary})
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ A record is a dict with the keys of `FIELDS`:
 - `belief`: of all classes likewise; None for a model without evidence.
 - `uncertainty`: from 0 to 1.
 - `entropy`: of the probabilities, as a part of the most there can be, from 0 to 1.
+- `p_value`: how usual the input is, from 0 to 1: of inputs like the training data, at most a share a has a
+  p-value of a or less, for every a. None for a model without trust.
 - `set`: the classes that the input may be of, the most probable first, where the model has conformal sets;
   empty where the input is unlike all of them; None for a model without.
 - `error`: why there is no answer, on one line; None where there is one. With an error, the rest is None.
@@ -35,6 +37,7 @@ from nescio.data.sources import Input, MemorySource, Place, Source, TextSource, 
 from nescio.errors import DataError, InputError, NescioError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.opinion import Opinion
+from nescio.posthoc.state import WithPValues
 
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
@@ -53,6 +56,7 @@ FIELDS = (
     "belief",
     "uncertainty",
     "entropy",
+    "p_value",
     "set",
     "error",
 )
@@ -161,11 +165,11 @@ def answers_of(model: TrainedModel, inputs: Tensor) -> list[Record]:
     return answers_of(model, inputs[:half]) + answers_of(model, inputs[half:])
 
 
-def _finite_prediction(model: TrainedModel, inputs: Tensor) -> Prediction:
-    prediction = model.predict(inputs, independent=True)
-    if not bool(prediction.probabilities.isfinite().all()):
+def _finite_prediction(model: TrainedModel, inputs: Tensor) -> WithPValues:
+    said = model.predict_with_p_values(inputs, independent=True)
+    if not bool(said.prediction.probabilities.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
-    return prediction
+    return said
 
 
 def _reason(error: NescioError) -> str:
@@ -175,7 +179,8 @@ def _reason(error: NescioError) -> str:
     return " ".join(str(error).split())
 
 
-def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
+def _answers(model: TrainedModel, said: WithPValues) -> list[Record]:
+    prediction = said.prediction
     accepted = model.accepts(prediction).tolist()
     probability = prediction.max_probability().tolist()
     probabilities = prediction.probabilities.tolist()
@@ -184,6 +189,9 @@ def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
         belief = prediction.belief.tolist()
     uncertainty = prediction.uncertainty.tolist()
     entropy = prediction.entropy(normalized=True).tolist()
+    p_values = [None] * len(accepted)
+    if said.p_values is not None:
+        p_values = said.p_values.tolist()
     sets = _sets(model, prediction)
     answers = []
     for place, label in enumerate(prediction.labels.tolist()):
@@ -200,6 +208,7 @@ def _answers(model: TrainedModel, prediction: Prediction) -> list[Record]:
                 "belief": belief[place],
                 "uncertainty": uncertainty[place],
                 "entropy": entropy[place],
+                "p_value": p_values[place],
                 "set": sets[place],
                 "error": None,
             }

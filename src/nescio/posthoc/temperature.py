@@ -18,8 +18,8 @@ from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
 
-LEAST_SCALE = 0.05
-LARGEST_SCALE = 20.0
+LEAST_SCALE = 0.1
+LARGEST_SCALE = 10.0
 _GRID = 41  # scales that are tried before the best is refined
 _REFINEMENTS = 30  # steps of the golden section, each of which leaves 0.62 of the interval
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -34,10 +34,11 @@ class Temperature:
         probabilities   p ** scale / sum over all classes of p ** scale
 
     Above 1 a model becomes surer of what it is sure of, below 1 more careful. Zero evidence stays zero, and
-    so a vacuous opinion stays vacuous.
+    so a vacuous opinion stays vacuous; an uncertainty that a method has of its own, without evidence, stays
+    as it is.
 
     Args:
-        scale: The exponent, from 0.05 to 20; 1 changes nothing.
+        scale: The exponent, from 0.1 to 10; 1 changes nothing.
 
     Raises:
         InputError: If the scale is no such number.
@@ -112,9 +113,14 @@ class Temperature:
         if isinstance(prediction, Opinion):
             evidence = prediction.evidence.pow(self.scale).clamp_max(_MOST_EVIDENCE)
             return Opinion(evidence, prediction.prior, prediction.raw_labels)
+        assert isinstance(prediction, Categorical)
         tiny = torch.finfo(prediction.probabilities.dtype).tiny
         logs = self.scale * prediction.probabilities.clamp_min(tiny).log()
-        return Categorical(logs.softmax(-1))
+        return Categorical(logs.softmax(-1), prediction.own_uncertainty, prediction.raw_labels)
+
+    def describe(self) -> str:
+        """What it does, in words."""
+        return f"scale {self.scale:.3g}"
 
 
 def discounted(prediction: Prediction, trust: Tensor) -> Prediction:

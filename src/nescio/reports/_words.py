@@ -196,6 +196,8 @@ def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> lis
     rows.append(Fact("Classes", _classes_text(model)))
     rows.append(Fact("Network", network_text(model)))
     rows.append(Fact("Method", f"{model.method.name} ({model.method.about})"))
+    if model.posthoc is not None:
+        rows.append(Fact("Fitted after training", model.posthoc.describe()))
     if model.rule is not None:
         rows.append(Fact("Rule", model.rule.describe()))
     if model.sets is not None:

@@ -71,6 +71,9 @@ class ServedModel:
         rule = None
         if model.rule is not None:
             rule = model.rule.describe()
+        posthoc = None
+        if model.posthoc is not None:
+            posthoc = model.posthoc.describe()
         sets = None
         if model.sets is not None:
             sets = model.sets.describe()
@@ -94,6 +97,7 @@ class ServedModel:
             "columns": describe_columns(preprocess),
             "evidential": self.is_evidential,
             "prior": self.prior,
+            "posthoc": posthoc,
             "rule": rule,
             "sets": sets,
             "threshold": self.threshold,

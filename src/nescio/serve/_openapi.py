@@ -202,6 +202,8 @@ _SCHEMAS = {
         evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
         prior=_or_null({"type": "number"})
         | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
+        posthoc=_or_null(_STRING)
+        | {"description": "What was fitted after the training, on data set aside; null for nothing."},
         rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
         sets=_or_null(_STRING) | {"description": "What its sets of classes promise, where it has some."},
         threshold=_or_null({"type": "number"})
@@ -237,6 +239,11 @@ _SCHEMAS = {
         uncertainty=_or_null(_SHARE),
         entropy=_or_null(_SHARE)
         | {"description": "Of the probabilities, as a part of the most there can be."},
+        p_value=_or_null(_SHARE)
+        | {
+            "description": "How usual the input is: of inputs like the training data, at most a share a "
+            "has a p-value of a or less. Null for a model without trust."
+        },
         set=_or_null(_list_of(_STRING))
         | {
             "description": "The classes it may be of, the most probable first; null for a model without sets."

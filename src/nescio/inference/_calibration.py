@@ -1,0 +1,187 @@
+"""Calibration of a trained model: temperature and trust, from data that are set aside from the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nescio.data import Dataset, Table, Texts
+from nescio.data._stored import select_rows
+from nescio.data.splits import held_out_rows
+from nescio.encoders.base import INPUTS
+from nescio.errors import DataError, InputError
+from nescio.inference._layers import distance_layer, features_at
+from nescio.posthoc._distances import MOST_PROTOTYPES
+from nescio.posthoc.state import Posthoc
+from nescio.posthoc.temperature import Temperature
+from nescio.posthoc.trust import LEAST_HELD_OUT, Trust
+from nescio.training import Samples
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+WANTED = ("all", "temperature", "trust", "none")
+
+SHARE = 0.1  # of the training data that is set aside
+MOST_SET_ASIDE = 5000
+LEAST_SET_ASIDE = 25  # fewer say less of a temperature than its usual value, 1, does
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What was fitted, and in words what was done and what was not.
+
+    Args:
+        posthoc: What was fitted; None where nothing was.
+        done: What was fitted, in words, by name.
+        skipped: What was asked for and can't be, by name with the reason.
+    """
+
+    posthoc: Posthoc | None
+    done: dict[str, str]
+    skipped: dict[str, str]
+
+
+def require_wanted(posthoc: object) -> str:
+    """Refuse what is none of the words that say what is to be fitted."""
+    if posthoc not in WANTED:
+        raise InputError(f"posthoc must be {', '.join(WANTED[:-1])} or {WANTED[-1]}, got {posthoc!r}")
+    return str(posthoc)
+
+
+def rows_set_aside(data: Dataset | Table | Texts, posthoc: str, seed: int) -> Tensor | None:
+    """Where the samples lie that are set aside for calibration, bool (N,); None where there are too few.
+
+    Of every class alike, whole groups where the data has groups, and what the data calls its validation part
+    where it has one.
+    """
+    if posthoc == "none":
+        return None
+    share = min(SHARE, MOST_SET_ASIDE / len(data))
+    if int(share * len(data)) < LEAST_SET_ASIDE:
+        return None
+    try:
+        return held_out_rows(data, share, seed)
+    except DataError:  # too few samples of a class, or too few groups
+        return None
+
+
+def calibrate(
+    model: TrainedModel,
+    training: Samples,
+    held_out: Samples,
+    posthoc: str,
+    *,
+    kind: str | None = None,
+    is_encoded: bool = False,
+    seed: int = 0,
+) -> Calibration:
+    """Fit temperature and trust to what a model without them says of held-out samples.
+
+    Args:
+        model: The model; its own temperature and trust are left out of account.
+        training: What it was trained on; a part of it is read.
+        held_out: Samples that had no part in the training.
+        posthoc: "all", "temperature" or "trust".
+        kind: The kind of distance, see `Trust.fit`; None for what suits the layer.
+        is_encoded: Whether what the network takes are features of a frozen encoder.
+        seed: Seed of what is drawn.
+    """
+    done = {}
+    skipped = {}
+    trust = None
+    layer = None
+    if posthoc in ("all", "trust"):
+        layer = distance_layer(model.method, model.module, model.network)
+        reason = _why_no_trust(layer, held_out)
+        if reason is None:
+            assert layer is not None
+            try:
+                # The rows of a table are compared by their distance, features by their direction.
+                is_unit = layer != INPUTS or is_encoded
+                if kind is None:
+                    kind = "gaussians" if is_unit else "neighbours"
+                trust = _fit_trust(model, training, held_out, layer, kind, is_unit, seed)
+                done["trust"] = trust.describe()
+            except InputError as error:
+                reason = str(error)
+        if reason is not None:
+            skipped["trust"] = reason
+    temperature = None
+    if posthoc in ("all", "temperature"):
+        if len(held_out) < LEAST_SET_ASIDE:
+            skipped["temperature"] = f"it needs {LEAST_SET_ASIDE} held-out inputs, got {len(held_out)}"
+        else:
+            temperature = _fit_temperature(model, held_out, trust)
+            done["temperature"] = temperature.describe()
+    fitted = None
+    if temperature is not None or trust is not None:
+        fitted = Posthoc(temperature, trust)
+    return Calibration(fitted, done, skipped)
+
+
+def _why_no_trust(layer: str | None, held_out: Samples) -> str | None:
+    if layer is None:
+        return (
+            "the network has no features at which distances could be measured; nescio.encoders.with_features "
+            "names a layer"
+        )
+    if len(held_out) < LEAST_HELD_OUT:
+        return f"it needs {LEAST_HELD_OUT} held-out inputs, got {len(held_out)}"
+    return None
+
+
+def _fit_trust(
+    model: TrainedModel,
+    training: Samples,
+    held_out: Samples,
+    layer: str,
+    kind: str,
+    is_unit: bool,
+    seed: int,
+) -> Trust:
+    rows = _sampled_rows(training.labels, seed)
+    trust = Trust.fit(
+        features_at(model, select_rows(training.inputs, rows), layer),
+        features_at(model, held_out.inputs, layer),
+        labels=training.labels[rows],
+        kind=kind,
+        is_unit=is_unit,
+        seed=seed,
+    )
+    return replace(trust, layer=layer)
+
+
+def _fit_temperature(model: TrainedModel, held_out: Samples, trust: Trust | None) -> Temperature:
+    # As `predict` and the service will ask it: what is fitted is for their answers.
+    prediction = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
+    device = prediction.probabilities.device
+    factors = None
+    if trust is not None:
+        assert trust.layer is not None
+        factors = trust(features_at(model, held_out.inputs, trust.layer)).to(device)
+    return Temperature.fit(prediction, held_out.labels.to(device), factors)
+
+
+def _sampled_rows(labels: Tensor, seed: int) -> Tensor:
+    """Places of the training samples that distances are fitted to: of every class in its share."""
+    count = len(labels)
+    if count <= MOST_PROTOTYPES:
+        return torch.arange(count)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    order = order[labels[order].argsort(stable=True)]
+    evenly = (2 * torch.arange(MOST_PROTOTYPES) + 1) * count // (2 * MOST_PROTOTYPES)
+    return order[evenly].sort().values
+
+
+def summary_of(calibration: Calibration, held_out: Samples, posthoc: str) -> dict[str, Any]:
+    """What the model file says of it, plain data."""
+    return {
+        "wanted": posthoc,
+        "samples": len(held_out),
+        "done": calibration.done,
+        "skipped": calibration.skipped,
+    }

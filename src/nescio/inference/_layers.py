@@ -1,0 +1,164 @@
+"""The passes of a network over inputs, and the outputs of the layer at which distances are measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio.data import StoredArray
+from nescio.data._stored import row_chunks
+from nescio.encoders import EncoderSpec, features_of
+from nescio.encoders.base import FEATURES, INPUTS
+from nescio.errors import InputError
+from nescio.inference._frozen import BATCH as ENCODER_BATCH
+from nescio.methods import Method
+from nescio.opinions.categorical import Prediction
+from nescio.training import as_input
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+_BATCH = 1024  # inputs in the network at a time
+
+
+def prepared_parts(
+    model: TrainedModel, inputs: Tensor | StoredArray, batch_size: int, check: Callable[[Tensor], None]
+) -> Iterator[Tensor]:
+    """Raw inputs (N, ...) as the network takes them, on its device, a batch at a time.
+
+    check: is called with every batch of inputs that lie on the disk.
+    """
+    device = next(model.module.parameters()).device
+    model.module.eval()
+    if model.encoder is not None:
+        model.encoder.module.to(device)
+        batch_size = min(batch_size, ENCODER_BATCH)
+    for part in row_chunks(inputs, batch_size):
+        if isinstance(inputs, StoredArray):
+            check(part)
+        yield network_inputs(model, as_input(part.to(device), model.preprocess))
+
+
+def network_inputs(model: TrainedModel, prepared: Tensor) -> Tensor:
+    """Preprocessed inputs as the network takes them: of a frozen encoder its features."""
+    if model.encoder is not None:
+        prepared = model.encoder(prepared)
+    if prepared.is_floating_point():  # ids of tokens stay whole numbers
+        prepared = prepared.to(next(model.module.parameters()).dtype)
+    return prepared
+
+
+def features_at(model: TrainedModel, inputs: Tensor | StoredArray, layer: str) -> Tensor:
+    """The outputs of a layer for raw inputs (N, ...), float32 (N, F) in memory."""
+    parts = []
+    with torch.inference_mode():
+        for prepared in prepared_parts(model, inputs, _BATCH, require_finite_inputs):
+            parts.append(_features_in_own_pass(model.method, model.module, layer, prepared).float().cpu())
+    return torch.cat(parts)
+
+
+def require_finite_inputs(inputs: Tensor) -> None:
+    """Refuse inputs that are not finite."""
+    if inputs.is_floating_point() and not bool(inputs.isfinite().all()):
+        raise InputError("inputs must be finite, got NaN or infinity")
+
+
+def distance_layer(method: Method, module: nn.Module, spec: EncoderSpec | None) -> str | None:
+    """The name of the layer: as the encoder says, or the features of a user's own; None for none."""
+    layer = FEATURES
+    if spec is not None:
+        layer = spec.distance_layer
+    if layer == INPUTS:
+        return layer
+    network = _network_with(layer, method, module)
+    return None if network is None else layer
+
+
+def predict_at_layer(
+    method: Method, module: nn.Module, layer: str, inputs: Tensor, predict: Callable[[], Prediction]
+) -> tuple[Prediction, Tensor]:
+    """What predicts, and the outputs of a layer (N, F), from one pass where the method does not draw.
+
+    Args:
+        method: The method.
+        module: The network that it has built, in evaluation mode.
+        layer: The name of the layer, as `distance_layer` gives it.
+        inputs: Inputs (N, ...) as the network takes them.
+        predict: Function that predicts these inputs.
+    """
+    if layer == INPUTS or method.is_stochastic:
+        # A pass in which nothing is drawn: beside the many passes of a method that draws it is little.
+        return predict(), _features_in_own_pass(method, module, layer, inputs)
+    network = _required_network(layer, method, module)
+    with _caught(network, layer) as caught:
+        prediction = predict()
+    if not caught:  # a head that is made anew for every pass
+        return prediction, features_of(network, inputs)
+    return prediction, caught[-1].flatten(1)
+
+
+def _features_in_own_pass(method: Method, module: nn.Module, layer: str, inputs: Tensor) -> Tensor:
+    if layer == INPUTS:
+        return inputs.flatten(1)
+    network = _required_network(layer, method, module)
+    if layer == FEATURES:
+        return features_of(network, inputs)
+    with torch.random.fork_rng([]), _caught(network, layer) as caught:
+        torch.manual_seed(0)  # for layers that draw in evaluation too
+        network(inputs)
+    return caught[-1].flatten(1)
+
+
+def _required_network(layer: str, method: Method, module: nn.Module) -> nn.Module:
+    network = _network_with(layer, method, module)
+    if network is None:
+        raise InputError(f"the network has no layer {layer!r}, at which its trust was fitted")
+    return network
+
+
+def _network_with(layer: str, method: Method, module: nn.Module) -> nn.Module | None:
+    """The first network that the method has built, or the one inside it, which has the layer.
+
+    Of an ensemble it is the first member: distances are measured in one network.
+    """
+    network: Any = method.members(module)[0]
+    while isinstance(network, nn.Module):
+        if layer == FEATURES and _has_features(network):
+            return network
+        if layer != FEATURES and layer in dict(network.named_modules()):
+            return network
+        network = getattr(network, "network", None)
+    return None
+
+
+def _has_features(network: nn.Module) -> bool:
+    has_head = isinstance(getattr(network, "head", None), nn.Module)
+    return has_head and callable(getattr(network, "features", None))
+
+
+@contextmanager
+def _caught(network: nn.Module, layer: str) -> Iterator[list[Tensor]]:
+    """What the layer gives, or the head takes, while the block runs in this thread."""
+    caught: list[Tensor] = []
+    thread = threading.get_ident()
+
+    def catch(value: Tensor) -> None:
+        if threading.get_ident() == thread:
+            caught.append(value.clone())  # the next layer may work in place
+
+    if layer == FEATURES:
+        head = network.head
+        assert isinstance(head, nn.Module)
+        handle = head.register_forward_pre_hook(lambda _, given: catch(given[0]))
+    else:
+        place = network.get_submodule(layer)
+        handle = place.register_forward_hook(lambda _, __, output: catch(output))
+    try:
+        yield caught
+    finally:
+        handle.remove()

@@ -1,0 +1,279 @@
+"""How far features lie from those of the training data: two ways, each compact enough for a model file.
+
+Features are projected to the directions in which the training data vary most. What a projection leaves out is
+not forgotten: OOD inputs often have much of their length elsewhere, and lie the farther for it.
+
+Features of a network are brought to length one first, as their direction tells what they are of. The rows
+of a table are taken as they are: a row ten times as long as all others is far from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from nescio._checks import require_whole
+from nescio.errors import InputError
+
+DIRECTIONS = 64  # that features are projected to
+MOST_PROTOTYPES = 8000  # training samples whose features are kept
+MOST_ENTRIES = 150 * (DIRECTIONS + 1) ** 2  # of the matrices of all Gaussians together
+FARTHEST = 1e30  # of what can't be measured: features that are not finite
+_POWER_ITERATIONS = 4
+_RIDGE = 1e-4  # of the mean variance: a direction in which a class does not vary is not infinitely narrow
+_OVERSAMPLING = 16
+_LEAST_VARIANCE = 1e-12
+_LARGEST_HALF = 6e4
+
+
+class Distance(ABC):
+    """A measure of how far features (N, F) lie from those of the training data."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def __call__(self, features: Tensor) -> Tensor:
+        """The distance of each row of features (N, F), float32 (N,)."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """What the model file keeps, by name."""
+
+    @property
+    @abstractmethod
+    def num_features(self) -> int:
+        """F."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What the header of the model file keeps, plain data."""
+
+    def to(self, device: torch.device) -> Distance:
+        """The same on another device."""
+        moved = {name: tensor.to(device) for name, tensor in self.tensors().items()}
+        return distance_from(self.settings(), moved)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(Distance):
+    """The distance to the k-th nearest prototype.
+
+    Of x and a prototype p, with their projections Px and Pp: sqrt(|x|^2 + |p|^2 - 2 Px Pp). What is projected
+    counts as in x - p, what is left out as if both had it in directions of their own.
+
+    Args:
+        projection: Directions (F, D).
+        prototypes: Projected features of training samples (M, D).
+        squares: The squared lengths of their features (M,).
+        k: Which neighbour counts, 1 for the nearest.
+        is_unit: Whether features are brought to length one first.
+    """
+
+    kind: ClassVar[str] = "neighbours"
+
+    projection: Tensor
+    prototypes: Tensor
+    squares: Tensor
+    k: int = 1
+    is_unit: bool = True
+
+    def __post_init__(self) -> None:
+        _require_matrix("projection", self.projection)
+        _require_matrix("prototypes", self.prototypes, self.projection.shape[1])
+        if tuple(self.squares.shape) != (len(self.prototypes),):
+            raise InputError(f"squares must be ({len(self.prototypes)},), got {tuple(self.squares.shape)}")
+        require_whole("k", self.k, most=len(self.prototypes))
+
+    @classmethod
+    def fit(cls, features: Tensor, k: int = 1, is_unit: bool = True) -> Neighbours:
+        """From features (M, F) of training samples, all of which become prototypes."""
+        points = _scaled(features, is_unit)
+        projection = _directions(points, DIRECTIONS)
+        return cls(projection, _compact(points @ projection), points.square().sum(1), k, is_unit)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        points = _scaled(features, self.is_unit)
+        products = (points @ self.projection) @ self.prototypes.T
+        # Less the length of the input itself, which is the same for all prototypes.
+        differences = self.squares - 2 * products
+        if self.k == 1:
+            nearest = differences.amin(1)
+        else:
+            nearest = differences.topk(self.k, 1, largest=False).values[:, -1]
+        return _finite((points.square().sum(1) + nearest).clamp_min(0).sqrt())
+
+    @property
+    def num_features(self) -> int:
+        return len(self.projection)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "projection": self.projection,
+            "prototypes": self.prototypes.half(),
+            "squares": self.squares,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        return {"kind": self.kind, "k": self.k, "is_unit": self.is_unit}
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians(Distance):
+    """The negative log-density under a Gaussian for each class, of projected features and their rest.
+
+    Args:
+        projection: Directions (F, D).
+        whitening: What brings a class to unit variance (K, D + 1, D + 1); the last of the D + 1 values of a
+            point is the length that the projection leaves out.
+        centres: The whitened mean of each class (K, D + 1).
+        log_weights: Logarithm of the share of each class, less half that of the determinant of its
+            covariance, (K,).
+        is_unit: Whether features are brought to length one first.
+    """
+
+    kind: ClassVar[str] = "gaussians"
+
+    projection: Tensor
+    whitening: Tensor
+    centres: Tensor
+    log_weights: Tensor
+    is_unit: bool = True
+
+    def __post_init__(self) -> None:
+        _require_matrix("projection", self.projection)
+        size = self.projection.shape[1] + 1
+        _require_matrix("centres", self.centres, size)
+        count = len(self.centres)
+        if tuple(self.whitening.shape) != (count, size, size):
+            raise InputError(f"whitening must be {(count, size, size)}, got {tuple(self.whitening.shape)}")
+        if tuple(self.log_weights.shape) != (count,):
+            raise InputError(f"log_weights must be ({count},), got {tuple(self.log_weights.shape)}")
+
+    @classmethod
+    def fit(cls, features: Tensor, labels: Tensor, is_unit: bool = True) -> Gaussians:
+        """From features (M, F) of training samples and their classes (M,)."""
+        points = _scaled(features, is_unit)
+        present, places = torch.unique(labels, return_inverse=True)
+        # Many classes get fewer directions each: the file and the time of a prediction stay small.
+        directions = min(DIRECTIONS, max(1, math.isqrt(MOST_ENTRIES // len(present)) - 1))
+        projection = _directions(points, directions)
+        points = _with_rest(points, projection).double()
+        means = torch.stack([points[places == place].mean(0) for place in range(len(present))])
+        pooled = _covariance(points - means[places])
+        size = len(pooled)
+        ridge = _RIDGE * pooled.diagonal().mean().clamp_min(_LEAST_VARIANCE) * torch.eye(size).double()
+        whitening = []
+        log_weights = []
+        for place, mean in enumerate(means):
+            of_class = points[places == place] - mean
+            count = len(of_class)
+            # A class with fewer samples than directions takes its form from all classes together.
+            covariance = (count * _covariance(of_class) + size * pooled) / (count + size) + ridge
+            factor = torch.linalg.cholesky(covariance)
+            whitening.append(torch.linalg.inv(factor))
+            log_weights.append(math.log(count / len(points)) - factor.diagonal().log().sum())
+        compact = _compact(torch.stack(whitening))
+        centres = (compact @ means.float()[:, :, None]).squeeze(2)
+        return cls(projection, compact, centres, torch.stack(log_weights).float(), is_unit)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        points = _with_rest(_scaled(features, self.is_unit), self.projection)
+        # W (x - m) as W x - W m: one product of matrices for all classes.
+        count, size, _ = self.whitening.shape
+        whitened = (points @ self.whitening.reshape(count * size, size).T).view(-1, count, size)
+        logs = self.log_weights - 0.5 * (whitened - self.centres).square().sum(2)
+        return _finite(-logs.logsumexp(1))
+
+    @property
+    def num_features(self) -> int:
+        return len(self.projection)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "projection": self.projection,
+            "whitening": self.whitening.half(),
+            "centres": self.centres,
+            "log_weights": self.log_weights,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        return {"kind": self.kind, "is_unit": self.is_unit}
+
+
+KINDS = (Neighbours.kind, Gaussians.kind)
+
+
+def fit_distance(kind: str, features: Tensor, labels: Tensor | None, k: int, is_unit: bool) -> Distance:
+    """The distance of this kind, from features (M, F) of training samples and, for Gaussians, classes."""
+    if kind == Neighbours.kind:
+        return Neighbours.fit(features, k, is_unit)
+    if kind != Gaussians.kind:
+        raise InputError(f"kind must be {' or '.join(KINDS)}, got {kind!r}")
+    if labels is None:
+        raise InputError("labels must be given for kind gaussians: a Gaussian is fitted to each class")
+    return Gaussians.fit(features, labels, is_unit)
+
+
+def distance_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Distance:
+    """Back from what a model file keeps."""
+    kinds: dict[str, type[Distance]] = {Neighbours.kind: Neighbours, Gaussians.kind: Gaussians}
+    fields = dict(settings)
+    kind = fields.pop("kind")
+    if kind not in kinds:
+        raise InputError(f"the kind of trust must be {' or '.join(kinds)}, got {kind!r}")
+    for field in dataclasses.fields(kinds[kind]):  # type: ignore[arg-type]
+        if field.name not in fields:
+            fields[field.name] = tensors[field.name].float()
+    return kinds[kind](**fields)
+
+
+def _scaled(features: Tensor, is_unit: bool) -> Tensor:
+    features = features.float()
+    return normalize(features, dim=1) if is_unit else features
+
+
+def _directions(points: Tensor, most: int) -> Tensor:
+    """Orthonormal directions (F, D) that keep most of the squared lengths of points (M, F)."""
+    count = min(most, *points.shape)
+    tried = min(count + _OVERSAMPLING, *points.shape)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        _, _, directions = torch.svd_lowrank(points, q=tried, niter=_POWER_ITERATIONS)
+    return directions[:, :count].contiguous()
+
+
+def _compact(values: Tensor) -> Tensor:
+    """As the model file keeps them, in half precision, but ready to compute with."""
+    return values.clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
+
+
+def _with_rest(points: Tensor, projection: Tensor) -> Tensor:
+    """Projected features, and the length that the projection leaves out, (N, D + 1)."""
+    projected = points @ projection
+    rest = (points.square().sum(1) - projected.square().sum(1)).clamp_min(0).sqrt()
+    if projection.shape[0] == projection.shape[1]:
+        rest = torch.zeros_like(rest)  # all is kept, and what seems to be left is rounding
+    return torch.cat([projected, rest[:, None]], 1)
+
+
+def _covariance(centred: Tensor) -> Tensor:
+    return centred.T @ centred / max(len(centred), 1)
+
+
+def _finite(distances: Tensor) -> Tensor:
+    return distances.nan_to_num(nan=FARTHEST, posinf=FARTHEST, neginf=FARTHEST)
+
+
+def _require_matrix(name: str, value: Tensor, columns: int | None = None) -> None:
+    if value.ndim != 2 or len(value) == 0:
+        raise InputError(f"{name} must be a matrix with one row or more, got {tuple(value.shape)}")
+    if columns is not None and value.shape[1] != columns:
+        raise InputError(f"{name} must have {columns} columns, got {value.shape[1]}")

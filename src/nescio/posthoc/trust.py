@@ -1,0 +1,313 @@
+"""Trust: how far an input lies from the training data, as a p-value and as a discount of what a model says.
+
+Held-out data, which had no part in the training, tell how far known inputs lie. Of n of them, a new input at
+the distance d has the conformal p-value
+
+    p = (1 + number of held-out inputs at least as far as d) / (n + 1)
+
+For inputs drawn as the held-out ones, and of any distribution, P(p <= a) <= a for every a from 0 to 1: of
+known inputs, at most one in a hundred is said to have p <= 0.01 on average. It promises nothing of any single
+class of inputs, and nothing of OOD inputs: those that look like known ones have large p-values.
+
+No p-value is below 1 / (n + 1), however far an input lies. Trust needs more than that: the logarithm of the
+share of known inputs that lie at least as far is taken to fall linearly with the distance, as it does among
+the farthest fiftieth of held-out inputs,
+
+    log q = min(0, log(share) - (d - start) / decay),    t = q / (q + half_at)
+
+so the trust t falls from nearly 1 towards 0 without a least value, continuously.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nescio._checks import describe, require_finite, require_number
+from nescio.errors import InputError
+from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
+
+HALF_AT = 0.001
+LEAST_HELD_OUT = 50  # below it, the farthest of them say little of how far a known input can lie
+MOST_HELD_OUT = 10_000  # more make a p-value finer than anybody needs, and every prediction slower
+LEAST_TRUST = 1e-6
+_TAIL = 0.02  # share of the held-out inputs whose distances the tail is fitted to
+_LEAST_IN_TAIL = 25  # where there are so few, a larger share is taken, up to _LARGEST_TAIL
+_LARGEST_TAIL = 0.2
+_LEAST_DECAY = 1e-3  # of the spread of all distances: ties do not make the tail a step
+_LEAST_SPREAD = 1e-6
+_ROUNDING = 1e-5  # relative, of distances
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """How far predictions are trusted, by the distance of features to those of the training data.
+
+    Made by `fit`, on features as arrays, or by `TrainedModel.calibrated`.
+
+    Args:
+        distance: The measure of distance that was fitted to the training data.
+        held_out: Distances of n held-out inputs, ascending, float32 (n,).
+        tail_share: The share of held-out inputs that lie beyond `tail_start`.
+        tail_start: The distance from which on the tail was fitted.
+        tail_decay: The distance over which the share of known inputs falls by the factor e.
+        half_at: The share of known inputs, at least as far as the input, at which the trust is a half.
+        layer: The name of the layer of the network whose outputs are the features; None where features are
+            given as arrays.
+
+    Raises:
+        InputError: If a field is not what it must be.
+
+    Example:
+        >>> import torch
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> known = torch.randn(1200, 8, generator=generator) + 4
+        >>> trust = Trust.fit(known[:1000], known[1000:])
+        >>> inputs = torch.stack([torch.full((8,), 4.0), torch.tensor([-4.0] * 4 + [4.0] * 4)])
+        >>> trust.p_values(inputs)
+        tensor([0.8308, 0.0050])
+        >>> trust(inputs).round(decimals=2)
+        tensor([1., 0.])
+    """
+
+    distance: Distance
+    held_out: Tensor
+    tail_share: float
+    tail_start: float
+    tail_decay: float
+    half_at: float = HALF_AT
+    layer: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.held_out.ndim != 1 or len(self.held_out) == 0:
+            raise InputError(f"held_out must be distances (n,), got {describe(self.held_out)}")
+        require_finite("tail_start", self.tail_start)
+        for name in ("tail_share", "tail_decay", "half_at"):
+            value = getattr(self, name)
+            require_number(name, value)
+            if value == 0:
+                raise InputError(f"{name} must be above 0, got {value!r}")
+        if self.tail_share > 1:
+            raise InputError(f"tail_share must be at most 1, got {self.tail_share!r}")
+
+    @classmethod
+    def fit(
+        cls,
+        features: Tensor,
+        held_out: Tensor,
+        *,
+        labels: Tensor | None = None,
+        kind: str | None = None,
+        k: int = 1,
+        is_unit: bool = True,
+        half_at: float = HALF_AT,
+        seed: int = 0,
+    ) -> Trust:
+        """Fit a distance to features of training data, and its scale to features of held-out data.
+
+        Args:
+            features: Features (N, F) of training inputs. Of more than 8,000 as many are drawn, so a sample of
+                them is enough.
+            held_out: Features (n, F) of inputs that had no part in training; at least 50. Of more than 10,000
+                as many are drawn.
+            labels: Classes (N,) of the training inputs, whole numbers; needed by Gaussians.
+            kind: "gaussians" for the density under a Gaussian for each class, "neighbours" for the distance
+                to the k-th nearest training input. Default: gaussians where there are labels.
+            k: Which of the nearest neighbours counts.
+            is_unit: Whether features are brought to length one first, so that their directions are compared,
+                as by the cosine.
+            half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
+            seed: Seed of what is drawn.
+
+        Returns:
+            The trust.
+
+        Raises:
+            InputError: If features are no such tensors, too few, not finite, or all the same.
+
+        Example:
+            >>> import torch
+            >>> features = torch.eye(3).repeat(100, 1) + 0.1 * torch.rand(300, 3)
+            >>> labels = torch.arange(200) % 3
+            >>> trust = Trust.fit(features[:200], features[200:], labels=labels)
+            >>> trust.p_values(features[:5]).shape
+            torch.Size([5])
+        """
+        _require_features("features", features, 2)
+        _require_features("held_out", held_out, LEAST_HELD_OUT)
+        if features.shape[1] != held_out.shape[1]:
+            raise InputError(
+                f"held_out must have {features.shape[1]} features like the training data, "
+                f"got {held_out.shape[1]}"
+            )
+        if labels is not None and tuple(labels.shape) != (len(features),):
+            raise InputError(f"labels must be ({len(features)},), one for each row, got {describe(labels)}")
+        generator = torch.Generator().manual_seed(seed)
+        drawn = _drawn(len(features), MOST_PROTOTYPES, generator)
+        features = features[drawn]
+        if labels is not None:
+            labels = labels[drawn]
+        if float((features - features[0]).abs().max()) == 0:
+            raise InputError(f"features must differ, got {len(features):,} rows that are all the same")
+        if kind is None:
+            kind = "neighbours" if labels is None else "gaussians"
+        distance = fit_distance(kind, features, labels, k, is_unit)
+        return cls.of(distance, held_out[_drawn(len(held_out), MOST_HELD_OUT, generator)], half_at)
+
+    @classmethod
+    def of(cls, distance: Distance, held_out: Tensor, half_at: float = HALF_AT) -> Trust:
+        """The trust by a distance that is fitted already.
+
+        Args:
+            distance: The measure of distance.
+            held_out: Features (n, F) of inputs that had no part in training, nor in the distance.
+            half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
+
+        Returns:
+            The trust.
+        """
+        distances = _in_parts(distance, held_out).sort().values
+        count = len(distances)
+        in_tail = max(int(_TAIL * count), min(_LEAST_IN_TAIL, int(_LARGEST_TAIL * count)), 1)
+        start = float(distances[count - in_tail - 1])
+        # The mean excess is the likeliest decay of an exponential tail.
+        decay = float((distances[count - in_tail :].double() - start).mean())
+        spread = max(float(distances[-1] - distances[0]), _LEAST_SPREAD)
+        return cls(distance, distances, in_tail / count, start, max(decay, _LEAST_DECAY * spread), half_at)
+
+    def distances(self, features: Tensor) -> Tensor:
+        """How far features lie from those of the training data.
+
+        Args:
+            features: Features (N, F).
+
+        Returns:
+            float32 (N,); larger is farther.
+        """
+        if features.ndim != 2 or features.shape[1] != self.distance.num_features:
+            raise InputError(f"features must be (N, {self.distance.num_features}), got {describe(features)}")
+        return self.distance(features)
+
+    def p_values(self, features: Tensor) -> Tensor:
+        """The conformal p-values of features: small for those farther than nearly all held-out ones.
+
+        Of known inputs, at most a share a has a p-value of a or less, on average, for every a.
+
+        Args:
+            features: Features (N, F).
+
+        Returns:
+            float32 (N,), from 1 / (n + 1) to 1.
+        """
+        return self.p_values_at(self.distances(features))
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """The trust of features.
+
+        Args:
+            features: Features (N, F).
+
+        Returns:
+            float32 (N,), above 0 and at most 1.
+        """
+        return self.at(self.distances(features))
+
+    def p_values_at(self, distances: Tensor) -> Tensor:
+        """The conformal p-values at distances (N,)."""
+        # What differs by rounding alone counts as equally far: a promise is kept by p-values that are too
+        # large, and a program that rounds otherwise gives the same. A comparison, unlike a binary search, is
+        # known to ONNX, and fast enough.
+        rounded = distances - _ROUNDING * distances.abs()
+        at_least_as_far = (self.held_out >= rounded[:, None]).sum(1)
+        return (1 + at_least_as_far).float() / (1 + len(self.held_out))
+
+    def at(self, distances: Tensor) -> Tensor:
+        """The trust at distances (N,)."""
+        logs = math.log(self.tail_share) - (distances - self.tail_start) / self.tail_decay
+        share = logs.clamp_max(0).exp()
+        return (share / (share + self.half_at)).clamp_min(LEAST_TRUST)
+
+    def to(self, device: torch.device | str) -> Trust:
+        """The same trust on another device.
+
+        Args:
+            device: Where predictions are made.
+        """
+        device = torch.device(device)
+        if self.held_out.device == device:
+            return self
+        return replace(self, distance=self.distance.to(device), held_out=self.held_out.to(device))
+
+    def describe(self) -> str:
+        """What was fitted, in words."""
+        return (
+            f"by the distance to {self._counted()}, measured on {len(self.held_out):,} inputs held out "
+            "from the training"
+        )
+
+    def _counted(self) -> str:
+        tensors = self.distance.tensors()
+        if "prototypes" in tensors:
+            return f"{len(tensors['prototypes']):,} training inputs"
+        return f"Gaussians of {len(tensors['centres']):,} classes"
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a model file keeps, by name."""
+        return {**self.distance.tensors(), "held_out": self.held_out}
+
+    def settings(self) -> dict[str, Any]:
+        """What the header of a model file keeps, plain data."""
+        return {
+            "distance": self.distance.settings(),
+            "tail_share": self.tail_share,
+            "tail_start": self.tail_start,
+            "tail_decay": self.tail_decay,
+            "half_at": self.half_at,
+            "layer": self.layer,
+        }
+
+    @classmethod
+    def from_parts(cls, settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Trust:
+        """Back from what a model file keeps.
+
+        Args:
+            settings: What `settings` gave.
+            tensors: What `tensors` gave.
+
+        Returns:
+            The trust.
+
+        Raises:
+            InputError: If they do not fit together.
+        """
+        fields = dict(settings)
+        of_distance = fields.pop("distance")
+        return cls(distance_from(of_distance, tensors), tensors["held_out"].float(), **fields)
+
+
+def _require_features(name: str, features: object, least: int) -> None:
+    if not isinstance(features, Tensor) or not features.is_floating_point() or features.ndim != 2:
+        raise InputError(
+            f"{name} must be a tensor (N, F) of floating point numbers, got {describe(features)}"
+        )
+    if len(features) < least:
+        raise InputError(f"{name} must have {least} rows or more, got {len(features)}")
+    if not bool(features.isfinite().all()):
+        raise InputError(f"{name} must be finite, got NaN or infinity")
+
+
+def _drawn(count: int, most: int, generator: torch.Generator) -> Tensor:
+    """Places of all, or of as many as wanted by chance, in their order."""
+    if count <= most:
+        return torch.arange(count)
+    return torch.randperm(count, generator=generator)[:most].sort().values
+
+
+def _in_parts(distance: Distance, features: Tensor) -> Tensor:
+    """Distances (N,) of many features, a part at a time in memory."""
+    return torch.cat([distance(part) for part in torch.split(features, 1024)])

@@ -1,0 +1,308 @@
+"""Temperature and trust of a model: fitted after training or to an existing one, kept, and honoured."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from nescio.data import Dataset, Table
+from nescio.encoders import MLPSpec
+from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
+from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
+from nescio.inference.model import TrainedModel
+from nescio.methods import EDL, FFGU, Dropout, Ensemble, Softmax
+from nescio.metrics import negative_log_likelihood
+from nescio.opinions.opinion import Opinion
+from nescio.posthoc.abstention import AbstentionRule
+from nescio.training import TrainingSettings
+
+QUICK = TrainingSettings(epochs=6, batch_size=32, learning_rate=5e-3, device="cpu", precision="float32")
+CLASSES = ("a", "b", "c")
+
+
+def blobs(count: int = 900, seed: int = 0) -> Table:
+    """Three clouds in eight dimensions."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    rows = torch.randn(count, 8, generator=generator)
+    rows[torch.arange(count), labels] += 4
+    return Table(rows, labels, CLASSES, "blobs")
+
+
+def squares(count: int = 600, seed: int = 0) -> Dataset:
+    """A bright square at one of three places."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    images = torch.randint(0, 80, (count, 1, 16, 16), generator=generator)
+    for label in range(3):
+        images[labels == label, :, 4 * label : 4 * label + 5, 3:9] += 150
+    return Dataset(images.to(torch.uint8), labels, CLASSES, "squares")
+
+
+FAR = 30 * torch.ones(5, 8)
+
+
+@pytest.fixture(scope="module", params=["edl", "softmax"])
+def model(request: pytest.FixtureRequest) -> TrainedModel:
+    method = {"edl": EDL(), "softmax": Softmax()}[request.param]
+    return TrainedModel.train(blobs(), method, settings=QUICK, posthoc="all")
+
+
+def test_a_tenth_is_set_aside_and_both_are_fitted(model: TrainedModel) -> None:
+    assert model.training["data"]["samples"] == 810
+    assert model.training["posthoc"]["samples"] == 90
+    assert set(model.training["posthoc"]["done"]) == {"temperature", "trust"}
+    assert model.posthoc is not None
+    assert len(model.posthoc.trust.held_out) == 90
+
+
+def test_far_inputs_are_not_answered(model: TrainedModel) -> None:
+    known = blobs(seed=1)
+    said = model.predict_with_p_values(known.inputs)
+    far = model.predict_with_p_values(FAR)
+    assert (said.prediction.labels == known.labels).float().mean() > 0.95
+    assert far.prediction.uncertainty.min() > 0.99
+    assert far.p_values.tolist() == pytest.approx([1 / 91] * 5)
+    assert not model.accepts(far.prediction).any()
+    assert said.prediction.uncertainty.mean() < 0.4
+    without = model.with_posthoc(None)
+    assert without.predict(FAR).uncertainty.mean() < far.prediction.uncertainty.mean()
+    assert without.predict_with_p_values(FAR).p_values is None
+
+
+def test_p_values_of_known_inputs_are_valid(model: TrainedModel) -> None:
+    p_values = model.predict_with_p_values(blobs(6000, seed=2).inputs).p_values
+    for level in (0.05, 0.2, 0.5):
+        # Given one calibration set of 90, the share varies by sqrt(level (1 - level) / 90) about the level.
+        slack = 4 * math.sqrt(level * (1 - level) / 90)
+        assert float((p_values <= level).float().mean()) <= level + slack
+
+
+def test_saved_and_loaded_it_says_the_same(model: TrainedModel, tmp_path) -> None:
+    model.save(tmp_path / "m.safetensors")
+    again = TrainedModel.load(tmp_path / "m.safetensors")
+    inputs = torch.cat([blobs(seed=3).inputs[:50], FAR])
+    expected = model.predict_with_p_values(inputs)
+    found = again.predict_with_p_values(inputs)
+    assert torch.equal(found.prediction.probabilities, expected.prediction.probabilities)
+    assert torch.equal(found.p_values, expected.p_values)
+    assert again.posthoc.same_as(model.posthoc)
+    assert json.dumps(again.training["posthoc"]) == json.dumps(model.training["posthoc"])
+
+
+def test_a_file_whose_trust_lacks_a_tensor_is_refused(model: TrainedModel, tmp_path) -> None:
+    from nescio._files import read_tensors, write_tensors
+
+    model.save(tmp_path / "m.safetensors")
+    tensors, header = read_tensors(tmp_path / "m.safetensors")
+    del tensors["trust.held_out"]
+    write_tensors(tmp_path / "m.safetensors", tensors, header)
+    with pytest.raises(ModelFileError, match="held_out"):
+        TrainedModel.load(tmp_path / "m.safetensors")
+
+
+def test_records_have_the_p_value(model: TrainedModel) -> None:
+    record = model.records(FAR[:1])[0]
+    assert record["p_value"] == pytest.approx(1 / 91)
+    assert record["answer"] == "I do not know"
+    assert list(record)[-1] == "error"
+    assert model.with_posthoc(None).records(FAR[:1])[0]["p_value"] is None
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_exported_it_says_the_same(model: TrainedModel, tmp_path) -> None:
+    import onnxruntime
+
+    model.export_program(tmp_path / "m.pt2")
+    model.export_onnx(tmp_path / "m.onnx")
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    assert names[-1] == "p_value"
+    inputs = torch.cat([blobs(seed=3).inputs[:200], FAR, blobs().inputs[:100]])
+    said = model.predict_with_p_values(inputs)
+    with torch.no_grad():
+        from_program = program(inputs)
+    from_onnx = session.run(None, {"inputs": inputs.numpy()})
+    for name, one, two in zip(names, from_program, from_onnx, strict=True):
+        expected = said.p_values if name == "p_value" else getattr(said.prediction, name)
+        torch.testing.assert_close(one, expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(torch.from_numpy(two), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_a_lenet_is_exported_with_its_layer(tmp_path) -> None:
+    import onnxruntime
+
+    model = TrainedModel.train(squares(), EDL(), "lenet", replace(QUICK, epochs=2), posthoc="all")
+    assert model.posthoc.trust.layer == "6"
+    assert model.posthoc.trust.distance.kind == "gaussians"
+    model.export_onnx(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    images = squares(60, seed=4).images
+    said = model.predict_with_p_values(images)
+    outputs = session.run(None, {"inputs": images.float().numpy()})
+    torch.testing.assert_close(torch.from_numpy(outputs[0]), said.prediction.probabilities, rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.from_numpy(outputs[-1]), said.p_values, rtol=0, atol=1e-5)
+    noise = torch.randint(0, 256, (50, 1, 16, 16), dtype=torch.uint8)
+    assert model.predict(noise).uncertainty.median() > 0.9
+
+
+@pytest.mark.parametrize("method", [Dropout(samples=3), FFGU(samples=3), Ensemble(num_members=2)])
+def test_methods_with_several_passes_have_trust(method, tmp_path) -> None:
+    data = squares()
+    model = TrainedModel.train(data, method, "lenet", replace(QUICK, epochs=1), posthoc="all")
+    images = data.images[:5]
+    for independent in (True, False):
+        said = model.predict_with_p_values(images, independent=independent)
+        assert said.p_values.shape == (5,)
+    assert (model.predict_with_p_values(255 - images).prediction.uncertainty > 0.9).all()
+
+
+def test_the_temperature_lowers_the_loss_of_what_was_set_aside() -> None:
+    data = blobs()
+    wrong = torch.where(torch.arange(900) % 5 == 0, (data.labels + 1) % 3, data.labels)
+    data = replace(data, labels=wrong)
+    model = TrainedModel.train(data, EDL(), settings=QUICK, posthoc="temperature")
+    assert model.posthoc.trust is None
+    aside = data.take(rows_set_aside(data, "temperature", QUICK.seed))
+    before = negative_log_likelihood(model.with_posthoc(None).predict(aside.inputs), aside.labels)
+    assert negative_log_likelihood(model.predict(aside.inputs), aside.labels) < before
+
+
+def test_without_posthoc_nothing_is_set_aside() -> None:
+    model = TrainedModel.train(blobs(300), EDL(), settings=replace(QUICK, epochs=1))
+    assert model.posthoc is None
+    assert model.training["data"]["samples"] == 300
+    assert "posthoc" not in model.training
+
+
+@pytest.mark.parametrize(("count", "expected"), [(100_000, MOST_SET_ASIDE), (1000, 100), (250, 25), (249, 0)])
+def test_how_much_is_set_aside(count: int, expected: int) -> None:
+    labels = torch.arange(count) % 2
+    rows = rows_set_aside(Table(torch.zeros(count, 1), labels, ("a", "b"), "rows"), "all", 0)
+    if expected == 0:
+        assert rows is None
+    else:
+        assert int(rows.sum()) == expected
+        assert abs(int(labels[rows].sum()) - expected / 2) <= 1  # of every class alike
+
+
+def test_of_few_samples_the_temperature_alone_or_nothing_is_fitted() -> None:
+    some = TrainedModel.train(blobs(300), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    assert set(some.training["posthoc"]["done"]) == {"temperature"}
+    assert some.training["posthoc"]["skipped"]["trust"] == "it needs 50 held-out inputs, got 30"
+    few = TrainedModel.train(blobs(60), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    assert few.posthoc is None
+    assert few.training["data"]["samples"] == 60
+    assert "too few" in few.training["posthoc"]["skipped"]["all"]
+
+
+def test_groups_are_set_aside_whole() -> None:
+    data = replace(blobs(600), groups=torch.arange(600) // 10)
+    rows = rows_set_aside(data, "all", 0)
+    assert set(data.groups[rows].tolist()).isdisjoint(data.groups[~rows].tolist())
+
+
+def test_a_run_that_is_begun_again_is_the_same(tmp_path) -> None:
+    first = TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="all", run_dir=tmp_path)
+    again = TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="all", run_dir=tmp_path)
+    assert again.posthoc.same_as(first.posthoc)
+
+
+# ------------------------------------------------------------------------------------------- existing models
+
+
+@pytest.fixture(scope="module")
+def plain() -> TrainedModel:
+    return TrainedModel.train(blobs(), EDL(), settings=QUICK)
+
+
+def test_an_existing_model_is_calibrated(plain: TrainedModel) -> None:
+    model = plain.calibrated(blobs(), blobs(300, seed=5))
+    assert model.predict(FAR).uncertainty.min() > 0.99
+    assert model.training["posthoc"]["samples"] == 300
+    gaussians = plain.calibrated(blobs(), blobs(300, seed=5), "trust", kind="gaussians")
+    assert gaussians.posthoc.trust.distance.kind == "gaussians"
+    assert gaussians.posthoc.temperature is None
+    assert model.calibrated(blobs(), blobs(300, seed=5), "none").posthoc is None
+
+
+def test_calibrating_again_forgets_what_was_fitted_before(plain: TrainedModel) -> None:
+    once = plain.calibrated(blobs(), blobs(300, seed=5))
+    twice = once.calibrated(blobs(), blobs(300, seed=5))
+    assert twice.posthoc.same_as(once.posthoc)
+
+
+def test_a_rule_is_taken_away_with_a_word(plain: TrainedModel) -> None:
+    held_out = blobs(300, seed=5)
+    rule = AbstentionRule.for_coverage(plain.predict(held_out.inputs), held_out.labels, 0.5)
+    with pytest.warns(NescioWarning, match="the rule that the model had was taken away"):
+        model = plain.with_rule(rule).calibrated(blobs(), held_out)
+    assert model.rule is None
+
+
+def test_calibration_data_of_other_classes_are_refused(plain: TrainedModel) -> None:
+    others = replace(blobs(300), classes=("a", "b", "x"))
+    with pytest.raises(DataError, match="classes that the model never saw: x"):
+        plain.calibrated(blobs(), others)
+
+
+def test_too_few_are_refused_with_the_number_needed(plain: TrainedModel) -> None:
+    with pytest.raises(DataError, match=f"needs {LEAST_SET_ASIDE} held-out inputs, got 9"):
+        plain.calibrated(blobs(), blobs(9), "temperature")
+    with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30"):
+        plain.calibrated(blobs(), blobs(30), "trust")
+    with pytest.warns(NescioWarning, match="trust was not fitted: it needs 50"):
+        model = plain.calibrated(blobs(), blobs(30))
+    assert model.posthoc.temperature is not None
+    assert model.posthoc.trust is None
+
+
+def test_what_is_not_finite_is_refused(plain: TrainedModel) -> None:
+    rows = blobs(100).inputs.clone()
+    rows[3, 2] = math.nan
+    with pytest.raises((DataError, InputError), match=r"finite|NaN"):
+        plain.calibrated(blobs(), Table(rows, torch.arange(100) % 3, CLASSES, "with a gap"))
+
+
+def test_identical_features_are_refused_and_a_class_may_be_absent(plain: TrainedModel) -> None:
+    same = Table(torch.ones(100, 8), torch.arange(100) % 3, CLASSES, "the same")
+    with pytest.raises(DataError, match="features must differ"):
+        plain.calibrated(same, blobs(100), "trust")
+    only_two = blobs(300).take(blobs(300).labels < 2)
+    model = plain.calibrated(only_two, only_two)
+    assert model.posthoc.trust is not None
+
+
+def test_a_network_without_features_gets_a_temperature_alone() -> None:
+    own = nn.Linear(8, 3)
+    model = TrainedModel.train(blobs(), EDL(), own, QUICK, posthoc="all")
+    assert model.posthoc.temperature is not None
+    assert model.posthoc.trust is None
+    assert "no features" in model.training["posthoc"]["skipped"]["trust"]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.calibrated(blobs(), blobs(100, seed=7))
+    assert any("with_features" in str(one.message) for one in said)
+
+
+def test_a_word_that_is_none_is_refused(plain: TrainedModel) -> None:
+    with pytest.raises(InputError, match="posthoc must be all, temperature, trust or none, got 'some'"):
+        TrainedModel.train(blobs(), posthoc="some")
+    with pytest.raises(InputError, match="posthoc must be"):
+        plain.calibrated(blobs(), blobs(), "some")
+
+
+def test_opinions_stay_opinions(model: TrainedModel) -> None:
+    prediction = model.predict(FAR)
+    if model.method.name == "edl":
+        assert isinstance(prediction, Opinion)
+        torch.testing.assert_close(prediction.belief.sum(1) + prediction.uncertainty, torch.ones(5))
+    assert MLPSpec(8, 3).distance_layer == "inputs"

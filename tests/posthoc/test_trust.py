@@ -1,0 +1,157 @@
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from nescio.errors import InputError
+from nescio.posthoc.trust import LEAST_TRUST, MOST_HELD_OUT, Trust
+
+
+def drawn(count, features=8, seed=0):
+    return torch.randn(count, features, generator=torch.Generator().manual_seed(seed)) + 2
+
+
+@pytest.fixture(scope="module")
+def trust():
+    return Trust.fit(drawn(1000), drawn(500, seed=1))
+
+
+def test_the_p_value_is_the_conformal_one(trust):
+    new = drawn(40, seed=2)
+    distances = trust.distances(new)
+    for place in range(40):
+        farther = int((trust.held_out >= distances[place]).sum())
+        assert float(trust.p_values(new)[place]) == pytest.approx((1 + farther) / 501)
+
+
+def test_p_values_of_known_inputs_are_valid():
+    """Over many calibrations, a p-value of a or less comes in a share of a, within its binomial band."""
+    distance = Trust.fit(drawn(1000), drawn(500, seed=1)).distance
+    trials = 400
+    for level in (0.05, 0.2, 0.5):
+        below = 0
+        for seed in range(trials):
+            fitted = Trust.of(distance, drawn(99, seed=10 + seed))
+            below += int(fitted.p_values(drawn(1, seed=10_000 + seed)) <= level)
+        low, high = stats.binom.interval(0.9999, trials, level)
+        assert low <= below <= high
+
+
+def test_trust_falls_with_the_distance_and_is_never_zero(trust):
+    distances = torch.linspace(0, 100, 1000)
+    values = trust.at(distances)
+    assert (values.diff() <= 0).all()
+    assert values[0] > 0.99
+    assert values[-1] == pytest.approx(LEAST_TRUST)
+    assert float(trust.at(torch.tensor([1e30]))) == pytest.approx(LEAST_TRUST)
+
+
+def test_the_tail_is_log_linear_and_goes_on_below_the_least_p_value(trust):
+    start, decay = trust.tail_start, trust.tail_decay
+    distances = start + decay * torch.tensor([0.0, 1.0, 5.0, 20.0])
+    shares = trust.tail_share * torch.exp(-torch.tensor([0.0, 1.0, 5.0, 20.0]))
+    torch.testing.assert_close(
+        trust.at(distances), (shares / (shares + trust.half_at)).clamp_min(LEAST_TRUST), rtol=1e-4, atol=1e-6
+    )
+    assert float(trust.p_values_at(distances[-1:])) == pytest.approx(1 / 501)
+
+
+def test_the_decay_is_the_likeliest_of_an_exponential_tail():
+    class Column:
+        """The first feature is the distance."""
+
+        num_features = 1
+
+        def __call__(self, features):
+            return features[:, 0]
+
+    values = torch.distributions.Exponential(2.0)
+    torch.manual_seed(0)
+    fitted = Trust.of(Column(), values.sample((20_000, 1)))
+    assert fitted.tail_share == pytest.approx(0.02)
+    assert fitted.tail_decay == pytest.approx(0.5, rel=0.15)
+    assert math.exp(-fitted.tail_start * 2) == pytest.approx(0.02, rel=0.15)
+
+
+def test_half_of_the_trust_is_left_where_it_is_said(trust):
+    log_factor = math.log(trust.tail_share / trust.half_at)
+    at_half = trust.tail_start + trust.tail_decay * log_factor
+    assert float(trust.at(torch.tensor([at_half]))) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_far_inputs_are_trusted_less_whatever_the_kind():
+    labels = torch.arange(1000) % 2
+    known = drawn(1000) + 3 * labels[:, None] * torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 0])
+    far = drawn(20, seed=5) * torch.tensor([1.0, -1, 1, -1, 1, -1, 1, -1])
+    for kind in ("neighbours", "gaussians"):
+        for is_unit in (True, False):
+            fitted = Trust.fit(known[:800], known[800:], labels=labels[:800], kind=kind, is_unit=is_unit)
+            assert fitted(far).median() < 0.5 < fitted(known[800:]).median()
+
+
+def test_labels_choose_gaussians():
+    known = drawn(400)
+    assert Trust.fit(known[:300], known[300:]).distance.kind == "neighbours"
+    labels = torch.arange(300) % 3
+    assert Trust.fit(known[:300], known[300:], labels=labels).distance.kind == "gaussians"
+
+
+def test_kept_and_made_again_it_is_the_same(trust):
+    again = Trust.from_parts(trust.settings(), trust.tensors())
+    new = drawn(20, seed=4)
+    assert torch.equal(again(new), trust(new))
+    assert torch.equal(again.p_values(new), trust.p_values(new))
+    assert again.settings() == trust.settings()
+    assert trust.to("cpu") is trust
+    assert "1,000 training inputs" in trust.describe()
+    assert "500 inputs" in trust.describe()
+
+
+def test_of_very_many_a_sample_is_kept():
+    fitted = Trust.fit(drawn(9000, 3), drawn(MOST_HELD_OUT + 50, 3, seed=1))
+    assert len(fitted.held_out) == MOST_HELD_OUT
+    assert len(fitted.tensors()["prototypes"]) == 8000
+    assert torch.equal(
+        fitted.held_out, Trust.fit(drawn(9000, 3), drawn(MOST_HELD_OUT + 50, 3, seed=1)).held_out
+    )
+
+
+def test_distances_that_are_all_alike_give_a_finite_trust():
+    known = torch.eye(3).repeat(100, 1)
+    fitted = Trust.fit(known, known[:90])
+    assert fitted(known[:3]).min() > 0.9
+    assert fitted(-known[:3]).max() < 0.5
+    assert fitted.p_values(-known[:3]).tolist() == pytest.approx([1 / 91] * 3)
+
+
+@pytest.mark.parametrize(
+    ("features", "held_out", "match"),
+    [
+        (torch.ones(100, 3), drawn(60, 3), "features must differ, got 100 rows"),
+        (drawn(100, 3), drawn(49, 3), "held_out must have 50 rows or more, got 49"),
+        (drawn(1, 3), drawn(60, 3), "features must have 2 rows or more"),
+        (drawn(100, 3), drawn(60, 4), "held_out must have 3 features like the training data, got 4"),
+        (drawn(100, 3).index_fill(0, torch.tensor([3]), math.nan), drawn(60, 3), "features must be finite"),
+        (drawn(100, 3), drawn(60, 3).index_fill(0, torch.tensor([3]), math.inf), "held_out must be finite"),
+        (torch.ones(100, 3, dtype=torch.int64), drawn(60, 3), "floating point"),
+        (drawn(100, 3)[0], drawn(60, 3), r"\(N, F\)"),
+        ([[1.0]], drawn(60, 3), "got list"),
+    ],
+)
+def test_what_can_not_be_fitted_is_refused(features, held_out, match):
+    with pytest.raises(InputError, match=match):
+        Trust.fit(features, held_out)
+
+
+def test_fields_that_do_not_fit_are_refused(trust):
+    with pytest.raises(InputError, match=r"features must be \(N, 8\)"):
+        trust(torch.ones(2, 3))
+    with pytest.raises(InputError, match="labels must be"):
+        Trust.fit(drawn(100), drawn(60), labels=torch.zeros(3, dtype=torch.int64))
+    wrong = {"tail_decay": 0.0, "half_at": -1.0, "tail_share": 2.0, "tail_start": math.nan}
+    for name, value in wrong.items():
+        with pytest.raises(InputError, match=name):
+            Trust.from_parts({**trust.settings(), name: value}, trust.tensors())
+    with pytest.raises(InputError, match="held_out must be distances"):
+        Trust.from_parts(trust.settings(), {**trust.tensors(), "held_out": torch.zeros(0)})

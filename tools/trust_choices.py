@@ -1,0 +1,168 @@
+"""At which layer, and how, distances to the training data tell OOD inputs best: AUROC of the distance alone.
+
+python tools/trust_choices.py images MODEL      a LeNet that was trained on MNIST; the OOD sets are changed
+                                                digits, glyphs, grey crops of CIFAR-10 and noise
+python tools/trust_choices.py rows DATA A,B     a perceptron, trained without the classes A and B of a table
+python tools/trust_choices.py texts             frozen MiniLM on CLINC150, without every tenth intent
+
+What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope questions is not chosen by
+them: none of them is used here. docs/decisions/0021 has the numbers.
+"""
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor
+from torch.nn.functional import avg_pool2d, interpolate
+
+from nescio import TrainedModel, TrainingSettings
+from nescio.data import load
+from nescio.encoders.base import INPUTS
+from nescio.inference._choice import choose_network
+from nescio.inference._frozen import encoded_data, pretrained_encoder
+from nescio.inference._layers import features_at
+from nescio.posthoc import _distances
+from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, fit_distance
+
+COUNT = 2_000  # inputs of each OOD set
+ALL_DIRECTIONS = 10_000
+
+
+def changed_digits(digits: Tensor) -> dict[str, Tensor]:
+    """OOD sets made of digits (N, 1, 28, 28), and some that are nothing at all."""
+    generator = torch.Generator().manual_seed(0)
+    photos = load("cifar10", "test").images[:COUNT].float().mean(1, keepdim=True)
+    glyphs = load("glyphs-60", "test")
+    no_digits = torch.tensor([not glyphs.classes[label].isdigit() for label in glyphs.labels.tolist()])
+    patches = torch.rand(COUNT, 1, 7, 7, generator=generator)
+    return {
+        "noise": torch.randint(0, 256, (COUNT, 1, 28, 28), generator=generator, dtype=torch.uint8),
+        "smooth noise": (255 * interpolate(patches, 28, mode="bilinear")).byte(),
+        "inverted": 255 - digits,
+        "blurred": avg_pool2d(digits.float(), 7, 1, 3).byte(),
+        "turned": digits.rot90(1, (2, 3)),
+        "mirrored": digits.flip(3),
+        "CIFAR-10": photos[:, :, 2:30, 2:30].byte(),
+        "glyphs": glyphs.images[no_digits],
+    }
+
+
+def settings_to_try(num_features: int) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
+    """Ways to measure a distance, each with its name."""
+    for is_unit in (True, False):
+        length = "unit length" if is_unit else "as it is"
+        for directions in (32, 64, 128, ALL_DIRECTIONS):
+            if directions >= num_features and directions != ALL_DIRECTIONS:
+                continue
+            of = f"{directions} directions" if directions != ALL_DIRECTIONS else "all directions"
+            for k in (1, 5):
+                yield f"{of}, {length}, neighbour {k}", _fitted("neighbours", directions, k, is_unit)
+            if directions != ALL_DIRECTIONS or num_features <= 64:
+                yield f"{of}, {length}, Gaussians", _fitted("gaussians", directions, 1, is_unit)
+
+
+def _fitted(kind: str, directions: int, k: int, is_unit: bool) -> Callable[[Tensor, Tensor], Distance]:
+    def fit(features: Tensor, labels: Tensor) -> Distance:
+        _distances.DIRECTIONS = directions
+        return fit_distance(kind, features, labels, k, is_unit)
+
+    return fit
+
+
+def print_rows(layer: str, train: Tensor, labels: Tensor, known: Tensor, ood: dict[str, Tensor]) -> None:
+    """A line for each way to measure at a layer: the mean AUROC, and that of each OOD set."""
+    for name, fit in settings_to_try(train.shape[1]):
+        distance = fit(train, labels)
+        of_known = distances_of(distance, known)
+        found = {}
+        for title, features in ood.items():
+            found[title] = auroc(of_known, distances_of(distance, features))
+        mean = sum(found.values()) / len(found)
+        each = ", ".join(f"{title} {value:.4f}" for title, value in found.items())
+        print(f"{layer:10s} {name:45s} mean {mean:.4f}: {each}", flush=True)
+
+
+def distances_of(distance: Distance, features: Tensor) -> Tensor:
+    """Of many features, a part at a time."""
+    return torch.cat([distance(part) for part in torch.split(features, 1_000)])
+
+
+def auroc(known: Tensor, ood: Tensor) -> float:
+    """How well the greater values tell OOD inputs."""
+    truth = [0] * len(known) + [1] * len(ood)
+    return float(roc_auc_score(truth, torch.cat([known, ood]).double().numpy()))
+
+
+def without(data: Any, names: list[str]) -> tuple[Any, Any]:
+    """The data without some classes, and what is left out."""
+    return data.only([name for name in data.classes if name not in names]), data.only(names)
+
+
+def images(path: str) -> None:
+    """The layers of a LeNet."""
+    model = TrainedModel.load(path)
+    train = load("mnist")
+    drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:MOST_PROTOTYPES]
+    digits = load("mnist", "test").images
+    sets = changed_digits(digits[:COUNT])
+    for layer in ("6", "8"):  # the second convolution, and the hidden layer
+        ood = {name: features_at(model, values, layer) for name, values in sets.items()}
+        known = features_at(model, digits[COUNT : 3 * COUNT], layer)
+        print_rows(layer, features_at(model, train.images[drawn], layer), train.labels[drawn], known, ood)
+
+
+def rows(name: str, left_out: list[str]) -> None:
+    """The inputs and the hidden layers of a perceptron; rows three times as long are an OOD set too."""
+    train, _ = without(load(name), left_out)
+    test, ood = without(load(name, "test"), left_out)
+    model = TrainedModel.train(train, "edl", "mlp", TrainingSettings(epochs=40, batch_size=64, device="cpu"))
+    sets = {"left out": ood.inputs, "three times": 3 * test.inputs}
+    for layer in (INPUTS, "1", "4"):
+        features = {title: features_at(model, values, layer) for title, values in sets.items()}
+        known = features_at(model, test.inputs, layer)
+        print_rows(layer, features_at(model, train.inputs, layer), train.labels, known, features)
+
+
+def texts() -> None:
+    """The features of a frozen encoder, scaled as its head takes them and as they are."""
+    data = load("clinc150")
+    left_out = list(data.classes[::10])
+    train, _ = without(data, left_out)
+    test, ood = without(load("clinc150", "test"), left_out)
+    choice = choose_network(data)
+    assert choice.spec is not None
+    assert choice.preprocess is not None
+    module = pretrained_encoder(choice.spec)
+    parts = []
+    for part in (train, test, ood):
+        parts.append(encoded_data(choice.spec, module, choice.preprocess, part).features[:])
+    mean = parts[0].mean(0)
+    deviation = parts[0].std(0)
+    print_rows("features", parts[0], train.labels, parts[1], {"left out": parts[2]})
+    scaled = [(part - mean) / deviation for part in parts]
+    print_rows("scaled", scaled[0], train.labels, scaled[1], {"left out": scaled[2]})
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("images", "rows", "texts"))
+    parser.add_argument("source", nargs="?", default="")
+    parser.add_argument("left_out", nargs="?", default="")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    if given.what == "images":
+        images(given.source)
+    elif given.what == "rows":
+        rows(given.source, given.left_out.split(","))
+    else:
+        texts()
+
+
+if __name__ == "__main__":
+    main()
