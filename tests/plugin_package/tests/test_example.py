@@ -126,13 +126,13 @@ def test_the_source_is_trained_on_predicted_and_evaluated(rows_path, rows_model)
 def test_the_measure_decides_when_to_abstain(rows_path, rows_model, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(rows_model.read_bytes())
-    run("threshold", path, "--data", rows_path, "--coverage", 0.5, "--measure", "gap")
+    run("threshold", path, "--data", "held-out", "--coverage", 0.5, "--measure", "gap")
     model = nescio.TrainedModel.load(path)
     assert model.rule.measure == "gap"
     prediction = model.predict(nescio.data.open_source(rows_path).labelled().inputs)
     first, second = prediction.probabilities.sort(descending=True).values.unbind(1)
     accepted = model.accepts(prediction)
-    assert accepted.float().mean().item() == pytest.approx(0.5, abs=0.02)
+    assert accepted.float().mean().item() == pytest.approx(0.5, abs=0.15)
     assert (first - second)[accepted].min() >= (first - second)[~accepted].max()
 
 
