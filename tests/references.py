@@ -520,7 +520,7 @@ def naive_conformal_scores(row, score, penalty=0.0, free_ranks=0, shares=None):
         if score == "lac":
             result[k] = 1 - row[k]
         else:
-            own = 1.0 if shares is None else shares
+            own = 0.0 if shares is None else shares
             result[k] = before + own * row[k]
             if score == "raps":
                 result[k] += penalty * max(rank - free_ranks, 0)

@@ -11,12 +11,14 @@ promise holds among the inputs of each class.
 The scores, with p sorted so that class k has the rank o(k) from 1 on:
 
     lac    1 - p_k                                     the smallest sets on average (Sadinle et al. 2019)
-    aps    sum of p_j with o(j) <= o(k)                larger sets for harder inputs (Romano et al. 2020)
+    aps    sum of p_j with o(j) < o(k)                 larger sets for harder inputs (Romano et al. 2020)
     raps   aps + penalty * max(o(k) - free_ranks, 0)   aps without its long tails (Angelopoulos et al. 2021)
 
-Randomized, aps and raps count p_k in part only: u p_k with u from 0 to 1, so that sets are smaller. Here u is
-a digest of the probabilities and a seed: the same input gets the same set, whatever lies beside it. The score
-is a fixed function of the input then, which is all that the promise needs.
+The set of aps is the most probable classes, until their sum exceeds q. Randomized, aps and raps count p_k
+itself too, in part: + u p_k with u from 0 to 1, which takes the last class out of some sets and makes the
+coverage exact where many inputs are sure. Here u is a digest of the probabilities and a seed: the same input
+gets the same set, whatever lies beside it. The score is a fixed function of the input then, which is all that
+the promise needs. (To count p_k whole would leave the surest inputs without a class, as p_k > q.)
 
 A set may come out empty, where no class fits as well as the held-out samples did. By default the most
 probable class is then put in, which can only raise the coverage; `allow_empty` leaves it empty.
@@ -37,8 +39,8 @@ from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 
 SCORES = ("lac", "aps", "raps")
-PENALTY = 0.1
-FREE_RANKS = 2
+PENALTY = 0.2
+FREE_RANKS = 1
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _SUM_TOLERANCE = 0.01
 _STEPS = 2**20  # of a probability in the digest: differences of rounding are below
@@ -77,10 +79,10 @@ def conformal_scores(
     """How badly each class fits each input; the classes with small scores make up a set.
 
     Args:
-        probabilities: Of each class, (..., K); a tensor, an array, or a prediction.
+        probabilities: Probabilities of the classes (..., K): a tensor, an array, or a prediction.
         score: "lac", "aps" or "raps", see the module.
-        randomized: Whether aps and raps count a class's own probability in part only.
-        seed: Of that part, which is a digest of the probabilities.
+        randomized: Whether aps and raps count a part of a class's own probability.
+        seed: Seed of that part, which is a digest of the probabilities.
         penalty: What raps adds for each rank beyond the free ones.
         free_ranks: How many ranks raps adds nothing for.
 
@@ -92,7 +94,7 @@ def conformal_scores(
 
     Example:
         >>> conformal_scores(torch.tensor([[0.1, 0.6, 0.3]]), "aps")
-        tensor([[1.0000, 0.6000, 0.9000]], dtype=torch.float64)
+        tensor([[0.9000, 0.0000, 0.6000]], dtype=torch.float64)
     """
     _require_score(score, randomized, penalty, free_ranks, seed)
     return _scores(_require_probabilities(probabilities), score, randomized, seed, penalty, free_ranks)
@@ -102,7 +104,7 @@ def conformal_threshold(scores: Tensor, coverage: float) -> float:
     """The threshold that new samples, drawn as these, stay at or below with a probability of `coverage`.
 
     Args:
-        scores: Of the true class of each held-out sample, (n,).
+        scores: Scores of the true class of each held-out sample, (n,).
         coverage: Between 0 and 1.
 
     Returns:
@@ -149,8 +151,8 @@ class ConformalSets:
         held_out_size: How many classes are in a set of them on average.
         held_out_empty: The share of them whose set was empty before the most probable class was put in.
         allow_empty: Whether an empty set stays empty.
-        randomized: Whether a class's own probability counts in part only, for aps and raps.
-        seed: Of that part.
+        randomized: Whether aps and raps count a part of a class's own probability.
+        seed: Seed of that part.
         penalty: What raps adds for each rank beyond the free ones.
         free_ranks: How many ranks raps adds nothing for.
 
@@ -221,17 +223,17 @@ class ConformalSets:
         """Take the thresholds from held-out data.
 
         Args:
-            prediction: Of held-out inputs that had no part in training, (..., K): a prediction, or
+            prediction: Prediction of held-out inputs (..., K) that had no part in training, or their
                 probabilities as a tensor or an array.
             labels: Their true classes (...).
             coverage: The share of inputs whose set is to hold the true class, between 0 and 1.
             score: "lac", "aps" or "raps", see the module.
             by_class: Whether to promise it for the inputs of each class, and not only on average.
-            randomized: Whether aps and raps count a class's own probability in part only.
+            randomized: Whether aps and raps count a part of a class's own probability.
             allow_empty: Whether an empty set stays empty. Default: it holds the most probable class.
             penalty: What raps adds for each rank beyond the free ones.
             free_ranks: How many ranks raps adds nothing for.
-            seed: Of the randomized scores.
+            seed: Seed of the randomized scores.
             classes: The names of the K classes, for messages.
 
         Returns:
@@ -287,7 +289,7 @@ class ConformalSets:
         """Which classes are in the set of each input.
 
         Args:
-            prediction: Of any inputs, (..., K): a prediction, or probabilities as a tensor or an array.
+            prediction: Prediction of any inputs (..., K), or probabilities as a tensor or an array.
 
         Returns:
             bool (..., K). A row without any True is an empty set, and only there with `allow_empty`: the
@@ -391,10 +393,10 @@ def _scores(
         ordered, order = exact.sort(dim=-1, descending=True)
     else:
         ordered, order = exact.sort(dim=-1, descending=True, stable=True)
-    # All together are 1 exactly: else a rounding decides whether the last class is in a set.
-    sums = torch.cat((ordered.cumsum(-1)[..., :-1], torch.ones_like(ordered[..., :1])), -1)
+    # The sum of all that are more probable; by the one before, as a difference of sums is not 0 exactly.
+    sums = torch.cat((torch.zeros_like(ordered[..., :1]), ordered.cumsum(-1)[..., :-1]), -1)
     if randomized:
-        sums = sums - ordered * (1 - _uniform(exact, seed))
+        sums = sums + ordered * _uniform(exact, seed)
     if score == "raps":
         ranks = torch.arange(1, exact.shape[-1] + 1, device=exact.device)
         sums = sums + penalty * (ranks - free_ranks).clamp_min(0)

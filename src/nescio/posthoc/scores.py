@@ -32,7 +32,7 @@ def max_probability_score(logits: Tensor) -> Tensor:
     """One minus the probability of the most probable class.
 
     Args:
-        logits: Of a network that was trained with softmax, (N, K).
+        logits: Logits of a network that was trained with softmax, (N, K).
 
     Returns:
         (N,), from 0 to 1 - 1 / K; more is more doubt.
@@ -54,7 +54,7 @@ def entropy_score(logits: Tensor) -> Tensor:
     """The entropy of the probabilities, in nats.
 
     Args:
-        logits: Of a network that was trained with softmax, (N, K).
+        logits: Logits of a network that was trained with softmax, (N, K).
 
     Returns:
         (N,), from 0 to log K; more is more doubt.
@@ -74,7 +74,7 @@ def max_logit_score(logits: Tensor) -> Tensor:
     """The greatest logit with its sign turned.
 
     Args:
-        logits: Of any network, (N, K).
+        logits: Logits of any network, (N, K).
 
     Returns:
         (N,); more is more doubt.
@@ -93,7 +93,7 @@ def energy_score(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """The free energy of the logits.
 
     Args:
-        logits: Of a network that was trained with softmax, (N, K).
+        logits: Logits of a network that was trained with softmax, (N, K).
         temperature: T, above 0.
 
     Returns:
@@ -142,7 +142,7 @@ class KNNScore:
         """Keep the training features.
 
         Args:
-            features: Of the training data, (M, F).
+            features: Features of the training data, (M, F).
             k: Which neighbour counts, up to M.
 
         Raises:
@@ -169,7 +169,7 @@ class MahalanobisScore:
     Made by `fit`.
 
     Args:
-        means: Of the C classes that the training data has, (C, F), whitened.
+        means: Means of the C classes that the training data has, (C, F), whitened.
         whitening: What makes the covariance within classes the identity, (F, F).
 
     Example:
@@ -187,7 +187,7 @@ class MahalanobisScore:
         """Take the means of the classes and their common covariance.
 
         Args:
-            features: Of the training data, (M, F).
+            features: Features of the training data, (M, F).
             labels: Its classes, (M,).
 
         Raises:
@@ -252,11 +252,11 @@ class ViMScore:
         """Find the directions in which the training features hardly vary.
 
         Args:
-            features: Of the training data, before the last layer, (M, F).
-            logits: Of the training data, (M, K).
-            weight: Of the last layer, (K, F), where there is one: features are then seen from the point at
-                which its logits are 0, as published. Default: from their mean.
-            bias: Of the last layer, (K,).
+            features: Features of the training data, before the last layer, (M, F).
+            logits: Logits of the training data, (M, K).
+            weight: Weight of the last layer, (K, F), where there is one: features are then seen from the
+                point at which its logits are 0, as published. Default: from their mean.
+            bias: Bias of the last layer, (K,).
             dimensions: How many main directions there are, below F. Default: 1000 from F = 2048 on, 512 from
                 768 on, as published, else half of F.
 
