@@ -572,14 +572,14 @@ def calibrate(
 
     A rule and sets that the model had are taken away: they promise for what the model said before.
     """
-    from nescio.cli._sources import open_for, open_training
+    from nescio.cli._sources import open_for_promise, open_training
     from nescio.inference._calibration import require_wanted
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
 
     path = model_path(model)
     trained = TrainedModel.load(path)
-    held_out = open_for(trained, data, data_dir, label)
+    held_out = open_for_promise(trained, data, data_dir, label)
     if require_wanted(posthoc) in ("all", "trust") and training is None:
         raise InputError(
             "--training must name what the model was trained on: trust is by the distance to it; "
