@@ -83,6 +83,24 @@ def naive_aurc(uncertainty, correct):
     return total / len(uncertainty)
 
 
+def naive_augrc(uncertainty, correct):
+    """Pairs of a right and a wrong answer in the wrong order, ties half, and pairs of two wrong ones."""
+    samples = list(zip(uncertainty, correct, strict=True))
+    count = len(samples)
+    disordered = 0.0
+    errors = 0
+    for doubt, is_right in samples:
+        if is_right:
+            continue
+        errors += 1
+        for other, other_is_right in samples:
+            if other_is_right and other > doubt:
+                disordered += 1
+            if other_is_right and other == doubt:
+                disordered += 0.5
+    return disordered / count**2 + (errors / count) ** 2 / 2
+
+
 def naive_perfect_aurc(correct):
     """1/N sum_k max(0, k - C) / k, C right answers."""
     N, C = len(correct), sum(correct)

@@ -12,7 +12,7 @@ from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
 
-AREAS = [ev.area_under_risk_coverage, ev.excess_area]
+AREAS = [ev.area_under_risk_coverage, ev.area_under_generalized_risk_coverage, ev.excess_area]
 
 
 def tensor(*values):
@@ -50,6 +50,20 @@ def test_area_is_the_loop(batch):
     assert ev.area_under_risk_coverage(*batch) == pytest.approx(expected, abs=1e-12)
     excess = expected - naive.naive_perfect_aurc(batch[1].tolist())
     assert ev.excess_area(*batch) == pytest.approx(excess, abs=1e-12)
+
+
+def test_generalized_area_by_hand():
+    # Shares of accepted errors 0, 0, 1/4, 2/4 at the coverages 0, 1/4, 3/4, 1.
+    given_ = tensor(0.5, 0.1, 0.9, 0.5), torch.tensor([False, True, False, True])
+    expected = 0.5 * (0 + 1 / 4) / 2 + 0.25 * (1 / 4 + 2 / 4) / 2
+    assert ev.area_under_generalized_risk_coverage(*given_) == pytest.approx(expected, rel=1e-14)
+
+
+@given(naive.ranked())
+def test_generalized_area_is_what_its_authors_say_it_is(batch):
+    """AUGRC = a (1 - a) (1 - AUROC) + (1 - a)^2 / 2, with every pair of samples compared."""
+    expected = naive.naive_augrc(*(part.tolist() for part in batch))
+    assert ev.area_under_generalized_risk_coverage(*batch) == pytest.approx(expected, abs=1e-12)
 
 
 @given(naive.ranked())

@@ -136,6 +136,40 @@ def excess_area(uncertainty: Tensor, correct: Tensor) -> float:
     return max(0.0, area - area_under_risk_coverage(torch.arange(len(best)).double(), best))
 
 
+def area_under_generalized_risk_coverage(uncertainty: Tensor, correct: Tensor) -> float:
+    """AUGRC: the area under the share of all samples that are accepted and wrong, by the share accepted.
+
+    The risk of `risk_coverage` is that of an accepted sample, and weighs the few most certain samples most.
+    The generalized risk is that of any sample, an error that is not held back, so every error counts alike
+    (Traub et al. 2024). Samples of one uncertainty are accepted together, and the curve is straight between
+    its points. With a the accuracy, and AUROC of the errors by the uncertainty,
+
+        AUGRC = a (1 - a) (1 - AUROC) + (1 - a)^2 / 2
+
+    Args:
+        uncertainty: Uncertainty of samples (...).
+        correct: Whether each answer is right, (...) bool.
+
+    Returns:
+        The area, from 0 at best to a half.
+
+    Raises:
+        InputError: If they are not such tensors of one shape.
+
+    Example:
+        >>> import torch
+        >>> from nescio.metrics import area_under_generalized_risk_coverage
+        >>> uncertainty = torch.tensor([0.1, 0.2, 0.8, 0.9])
+        >>> correct = torch.tensor([True, False, True, False])
+        >>> area_under_generalized_risk_coverage(uncertainty, correct)
+        0.1875
+    """
+    curve = risk_coverage(uncertainty, correct)
+    coverage = torch.nn.functional.pad(curve.coverage, (1, 0))  # from where nothing is accepted
+    errors = torch.nn.functional.pad(curve.coverage * curve.risk, (1, 0))
+    return float(torch.trapezoid(errors, coverage))
+
+
 def accuracy_against_threshold(
     prediction: Prediction, labels: Tensor, thresholds: Tensor | None = None
 ) -> ThresholdCurve:
