@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nescio.inference.model import TrainedModel
-from nescio.studies.plan import TrainingPlan
+from nescio.studies.plan import DataPart, TrainingPlan
 
 Numbers = Mapping[str, Any]
 
@@ -60,11 +60,17 @@ class Measurement(ABC):
         """Everything that the numbers depend on beside the model, as plain data."""
         settings: dict[str, Any] = {"name": self.name, "version": self.version}
         for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, TrainingPlan):
-                value = value.description()
-            settings[each.name] = value
+            settings[each.name] = _described(getattr(self, each.name))
         return settings
+
+
+def _described(value: Any) -> Any:
+    """A setting as plain data: what has a description is described, also within a mapping."""
+    if isinstance(value, TrainingPlan | DataPart):
+        return value.description()
+    if isinstance(value, Mapping):
+        return {name: _described(each) for name, each in value.items()}
+    return value
 
 
 @dataclass(frozen=True)

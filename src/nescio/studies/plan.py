@@ -7,13 +7,15 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
 
-from nescio.data import Dataset, load
+from nescio.data import Dataset, Table, Texts, load
 from nescio.encoders import spec_from_dict
 from nescio.errors import InputError
+from nescio.inference._frozen import encoded_data, preprocess_for, pretrained_encoder
 from nescio.methods import Method, method_from_dict
 from nescio.training import TrainingSettings
 
@@ -21,6 +23,58 @@ Settings = Mapping[str, Any]
 
 HELD_OUT_SEED = 0  # the same images are kept apart from every training
 DIGEST_LENGTH = 20  # hexadecimal digits: no two of a thousand million settings are likely to share them
+
+
+@dataclass(frozen=True)
+class DataPart:
+    """Some classes of a data set, as they are or as the features that a pretrained encoder gives of them.
+
+    Features are computed once for the whole data set, and kept in the cache for all trainings.
+
+    Args:
+        data: The name of a data set.
+        classes: The names of its classes that belong to the part; empty for all.
+        features: `kind` and the settings of the encoder; None for the data as they are.
+
+    Example:
+        >>> part = DataPart("letters", classes=("A", "B"))
+        >>> part.load("test").classes
+        ('A', 'B')
+    """
+
+    data: str
+    classes: tuple[str, ...] = ()
+    features: Settings | None = None
+
+    def load(self, split: str) -> Dataset | Table | Texts:
+        """The part of a split, "train" or "test"."""
+        whole: Dataset | Table | Texts
+        if self.features is None:
+            whole = load(self.data, split)
+        else:
+            whole = _features_of(self.data, split, json.dumps(as_plain(self.features), sort_keys=True))
+        if not self.classes:
+            return whole
+        return whole.only(self.classes)
+
+    def description(self) -> dict[str, Any]:
+        """What the part is, as plain data; what it does not have is left out."""
+        description: dict[str, Any] = {"data": self.data}
+        if self.classes:
+            description["classes"] = list(self.classes)
+        if self.features is not None:
+            description["features"] = dict(self.features)
+        return description
+
+
+@lru_cache(maxsize=8)
+def _features_of(data: str, split: str, encoder: str) -> Table:
+    """The features of a whole data set; encoder: its settings as JSON."""
+    spec = spec_from_dict(json.loads(encoder))
+    raw = load(data, split)
+    if isinstance(raw, Table):
+        raise InputError(f"features are for images and texts, {data} holds rows")
+    return encoded_data(spec, pretrained_encoder(spec), preprocess_for(spec, raw), raw)
 
 
 @dataclass(frozen=True)
@@ -36,6 +90,9 @@ class TrainingPlan:
         later: Settings of "method", "encoder" and "training" that the library got after results of this plan
             were made, with the values that stand for what was done then. They are used, but are no part of
             the description: results stay where they are.
+        classes: It is trained on these classes alone; empty for all.
+        features: The encoder whose features of the data are trained on; None for the data as they are.
+        calibration: So many training samples are set aside, for what is fitted after the training.
 
     Example:
         >>> plan = TrainingPlan(
@@ -55,6 +112,14 @@ class TrainingPlan:
     encoder: Settings
     training: Settings
     later: Mapping[str, Settings] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    features: Settings | None = None
+    calibration: int = 0
+
+    @property
+    def part(self) -> DataPart:
+        """The data that it is trained on, those that are set aside among them."""
+        return DataPart(self.data, self.classes, self.features)
 
     @property
     def seed(self) -> int:
@@ -68,13 +133,16 @@ class TrainingPlan:
 
     def description(self) -> dict[str, Any]:
         """Everything that the weights depend on, as plain data."""
-        return {
-            "data": self.data,
+        description = {
+            **self.part.description(),
             "held_out": self.held_out,
             "method": dict(self.method),
             "encoder": dict(self.encoder),
             "training": dict(self.training),
         }
+        if self.calibration:
+            description["calibration"] = self.calibration
+        return description
 
     def build_method(self) -> Method:
         """The method with these settings."""
@@ -95,15 +163,34 @@ class TrainingPlan:
         except TypeError as error:
             raise InputError(f"settings do not fit TrainingSettings: {error}") from error
 
-    def load_data(self) -> tuple[Dataset, Dataset | None]:
-        """The images to train on, and those that are kept apart; None where there are none."""
-        data = load(self.data)
-        if not self.held_out:
+    def load_data(self) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
+        """The samples to train on, and those that are kept apart; None where there are none."""
+        data = self.part.load("train")
+        set_aside = self.held_out + self.calibration
+        if not set_aside:
             return data, None
-        order = torch.randperm(len(data), generator=torch.Generator().manual_seed(HELD_OUT_SEED))
-        kept_apart = order[: self.held_out].sort().values
-        trained_on = order[self.held_out :].sort().values
-        return data.take(trained_on), data.take(kept_apart)
+        order = _order(len(data))
+        trained_on = data.take(order[set_aside:].sort().values)
+        if not self.held_out:
+            return trained_on, None
+        return trained_on, data.take(order[: self.held_out].sort().values)
+
+    def load_calibration(self) -> Dataset | Table | Texts:
+        """The samples that are set aside for what is fitted after the training.
+
+        Raises:
+            InputError: If there are none.
+        """
+        if not self.calibration:
+            raise InputError("calibration must be above 0 for what is fitted after the training, got 0")
+        data = self.part.load("train")
+        places = _order(len(data))[self.held_out : self.held_out + self.calibration]
+        return data.take(places.sort().values)
+
+
+def _order(count: int) -> torch.Tensor:
+    """The order in which samples are set aside, the same for every training."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(HELD_OUT_SEED))
 
 
 def as_plain(value: Any) -> Any:
