@@ -2,12 +2,14 @@ import math
 
 import pytest
 import torch
+from tests.inference.pretrained import TinySpec
 from tests.studies.small import one
 
-from nescio.data import load
+from nescio.data import Table, load
+from nescio.encoders import spec_to_dict
 from nescio.errors import InputError
 from nescio.methods import EDL
-from nescio.studies.plan import TrainingPlan, as_plain, digest_of
+from nescio.studies.plan import DataPart, TrainingPlan, as_plain, digest_of
 
 
 @pytest.fixture
@@ -99,3 +101,44 @@ def test_without_images_kept_apart(plan):
 def test_as_plain():
     given = {"a": math.inf, 1: (2.0, True, None), "t": torch.tensor([[0.5], [math.nan]])}
     assert as_plain(given) == {"a": None, "1": [2.0, True, None], "t": [[0.5], [None]]}
+
+
+def test_samples_for_calibration_are_trained_on_by_nobody(plan):
+    aside = changed(plan, calibration=50)
+    train, held_out = aside.load_data()
+    calibration = aside.load_calibration()
+    assert (len(held_out), len(calibration)) == (100, 50)
+    assert len(train) == len(load(plan.data)) - 150
+    assert torch.equal(held_out.images, plan.load_data()[1].images)
+    sums = [each.images.flatten(1).double().sum(1) for each in (train, held_out, calibration)]
+    whole = load(plan.data).images.flatten(1).double().sum(1)
+    assert torch.equal(torch.cat(sums).sort().values, whole.sort().values)
+    alone = changed(plan, held_out=0, calibration=50)
+    assert alone.load_data()[1] is None
+    with pytest.raises(InputError, match="calibration must be above 0"):
+        plan.load_calibration()
+
+
+def test_what_a_plan_does_not_have_is_no_part_of_its_description(plan):
+    """So that results that were made before plans could have it stay where they are."""
+    assert set(plan.description()) == {"data", "held_out", "method", "encoder", "training"}
+    more = changed(plan, classes=("1", "2"), features=spec_to_dict(TinySpec(32, 2)), calibration=5)
+    assert set(more.description()) - set(plan.description()) == {"classes", "features", "calibration"}
+
+
+def test_some_classes_as_features(plan, monkeypatch, tmp_path):
+    monkeypatch.setenv("NESCIO_CACHE", str(tmp_path))
+    part = DataPart("digits", ("3", "5"), spec_to_dict(TinySpec(32, 2)))
+    features = part.load("test")
+    images = load("digits", "test").only(["3", "5"])
+    assert features.classes == ("3", "5")
+    assert torch.equal(features.labels, images.labels)
+    assert features.inputs.shape == (len(images), TinySpec(32, 2).num_features)
+    assert changed(plan, classes=("3", "5"), features=part.features).part == part
+
+
+def test_rows_have_no_features(monkeypatch):
+    rows = Table(torch.eye(2), torch.tensor([0, 1]), ("a", "b"), "two rows")
+    monkeypatch.setattr("nescio.studies.plan.load", lambda name, split: rows)
+    with pytest.raises(InputError, match="features are for images and texts, letter holds rows"):
+        DataPart("letter", features=spec_to_dict(TinySpec(32, 2))).load("train")

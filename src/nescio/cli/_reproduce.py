@@ -19,7 +19,7 @@ Several = list[str] | None
 
 
 class ManyNames(Command):
-    """A command without arguments, whose options take several words: --methods l2 edl."""
+    """A command whose options take several words: --methods l2 edl."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Say the option again before every further word."""
@@ -65,14 +65,14 @@ def reproduce(
     experiments = plan(preset, seeds, sets or (), methods or (), only or ())
     folder = Path("results", preset) if out is None else out
     require_folder(folder)
-    with _progress() as progress:
+    with study_progress() as progress:
         run(experiments, folder, on, progress)
     path = report.write(folder, preset, seeds)
     typer.echo(f"Open in a browser: {path.resolve().as_uri()}")
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def study_progress() -> Iterator[Progress]:
     """Lines that stay, and below them on a terminal the training at work."""
     from rich.console import Console
 

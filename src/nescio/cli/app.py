@@ -20,6 +20,7 @@ from nescio.cli._help import Command, Group, usage_message
 from nescio.cli._methods import methods
 from nescio.cli._reproduce import ManyNames, reproduce
 from nescio.cli._serve import serve
+from nescio.cli._study import study
 from nescio.errors import NescioError, NescioWarning
 
 INTERRUPTED = 130
@@ -45,6 +46,7 @@ EXAMPLES = {
     "export": ["nescio export run --onnx model.onnx"],
     "serve": ["nescio serve", "nescio serve run --port 9000", "nescio serve a=run-a b=run-b"],
     "reproduce": ["nescio reproduce", "nescio reproduce --preset paper --only table1 --methods edl l2"],
+    "study": ["nescio study successors --only letter clinc150 --seeds 1", "nescio study successors --on ray"],
     "list": ["nescio data list"],
     "fetch": ["nescio data fetch mnist cifar10"],
     "show": ["nescio data show digits", "nescio data show photos/ --out sheet.png"],
@@ -72,6 +74,7 @@ for command in (
 ):
     app.command(cls=Command, epilog="\n".join(EXAMPLES[command.__name__]))(command)
 app.command(cls=ManyNames, epilog="\n".join(EXAMPLES["reproduce"]))(reproduce)
+app.command(cls=ManyNames, epilog="\n".join(EXAMPLES["study"]))(study)
 app.command(hidden=True, context_settings={"ignore_unknown_options": True})(models.score)
 for info in data.app.registered_commands:
     info.cls = Command

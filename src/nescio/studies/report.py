@@ -14,6 +14,7 @@ from nescio.plots import STYLE, svg
 from nescio.reports._page import page_template
 from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
 from nescio.studies._figures import Figure, Row, to_csv, write_figure
+from nescio.studies.results import Result
 
 HTML = "report.html.j2"
 MARKDOWN = "report.md.j2"
@@ -54,6 +55,9 @@ class Report:
         settings: The table of settings.
         hardware: The machines that had a part in it.
         files: Further CSV files by name.
+        claims_title: Heading of the claims.
+        says_title: Heading of the column that says what is claimed.
+        differences_title: Heading of `differences`.
     """
 
     title: str
@@ -67,6 +71,9 @@ class Report:
     settings: Table | None = None
     hardware: Sequence[str] = ()
     files: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    claims_title: str = "What the paper claims, and what we find"
+    says_title: str = "the paper says"
+    differences_title: str = "What differs from the paper's set-up"
 
     @property
     def anchors(self) -> list[str]:
@@ -96,6 +103,20 @@ class Report:
                 if verdict.mark == mark:
                     found.append((checked, subject, verdict))
         return found
+
+
+def machines(results: Sequence[Result]) -> list[str]:
+    """Every machine that had a part in results, and the versions used, each once."""
+    said: dict[str, None] = {}
+    for result in results:
+        for provenance in result.provenance.values():
+            if "hardware" not in provenance:
+                continue
+            hardware = provenance["hardware"]
+            versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
+            machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads"
+            said[f"{machine}; {versions}"] = None
+    return list(said)
 
 
 def render(report: Report, template: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nescio.studies._figures import Figure
-from nescio.studies.report import Report, Table, write_report
+from nescio.studies.report import Report, Table, machines, write_report
 from nescio.studies.sensoy2018 import (
     _calibration,
     _dead_classes,
@@ -61,7 +61,7 @@ def make_report(results: PaperResults) -> Report:
         figures=figures,
         differences=differences(results),
         settings=_settings(results),
-        hardware=_hardware(results),
+        hardware=machines(results.results),
         files={"table1": _table1.rows(results), "dead_classes": _dead_classes.rows(results)},
     )
 
@@ -213,17 +213,3 @@ def _stand_ins(results: PaperResults) -> list[str]:
             data = f"{TITLES[comparison]} for {TITLES[role]}"
             found.append(f"{data}, {OOD_TITLES[comparison]} for {OOD_TITLES[role]}")
     return found
-
-
-def _hardware(results: PaperResults) -> list[str]:
-    """Every machine that had a part in it, and the versions used, each once."""
-    said: dict[str, None] = {}
-    for result in results.results:
-        for provenance in result.provenance.values():
-            if "hardware" not in provenance:
-                continue
-            hardware = provenance["hardware"]
-            versions = ", ".join(f"{name} {version}" for name, version in provenance["versions"].items())
-            machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads"
-            said[f"{machine}; {versions}"] = None
-    return list(said)

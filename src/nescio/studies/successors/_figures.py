@@ -1,0 +1,206 @@
+"""The figures of the study: critical differences of mean ranks, and what temperature and trust change."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Picture
+
+from nescio.plots import INK, PALETTE, STYLE
+from nescio.studies._figures import Figure, add_legend, panels
+from nescio.studies.successors._arms import ARMS, label
+from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
+from nescio.studies.successors._results import (
+    PLAIN,
+    POSTHOC,
+    VARIANT_TITLES,
+    SuccessorResults,
+    ood_pairs,
+)
+from nescio.studies.successors._sets import ALL_ARMS, SETS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 8.6  # inches
+ROW = 0.27  # the height of a label
+GROUP_ROW = 0.16
+TOP = 1.0  # above the labels: title, axis and the bar of the critical difference
+BASELINE_COLOUR = PALETTE["vermillion"]
+EVIDENTIAL_COLOUR = PALETTE["blue"]
+VARIANT_LOOKS: dict[str, dict[str, Any]] = {
+    PLAIN: {"color": PALETTE["vermillion"], "marker": "o"},
+    POSTHOC: {"color": PALETTE["blue"], "marker": "D"},
+}
+
+
+def draw(results: SuccessorResults) -> list[Figure]:
+    """All figures that there are results for."""
+    figures = []
+    with mpl.rc_context(STYLE):
+        for criterion in CRITERIA:
+            found = _ranks_figure(results, criterion)
+            if found is not None:
+                figures.append(found)
+        changed = _trust_figure(results)
+        if changed is not None:
+            figures.append(changed)
+    return figures
+
+
+def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | None:
+    rankings: list[tuple[str, Ranking]] = []
+    for variant in (PLAIN, POSTHOC):
+        found = ranking(results, criterion, variant)
+        if found is not None:
+            rankings.append((variant, found))
+    if not rankings:
+        return None
+    heights = [_height(found) for _, found in rankings]
+    picture = Picture(figsize=(WIDTH, sum(heights)), layout="constrained")
+    grid = picture.subplots(len(rankings), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+    rows = []
+    said = []
+    for (variant, found), axes in zip(rankings, grid[:, 0], strict=True):
+        draw_ranks(axes, found, VARIANT_TITLES[variant])
+        said.append(
+            f"{VARIANT_TITLES[variant]}: {len(found.blocks)} data sets, "
+            f"Friedman's test p = {found.p_value:.2g}, "
+            f"critical difference {found.critical_difference:.1f} ranks"
+        )
+        for arm, mean in found.mean_ranks.items():
+            rows.append({"variant": variant, "method": arm, "mean_rank": mean})
+    caption = (
+        "Mean ranks, the best at the left; evidential methods blue, others orange-red. Methods under one "
+        f"bar do not differ by Nemenyi's test at 5 %. {'; '.join(said)}. "
+        f"Ranked over: {', '.join(rankings[0][1].blocks)}."
+    )
+    return Figure(f"ranks-{criterion.name}", f"Mean ranks by {criterion.title}", caption, picture, rows)
+
+
+def _height(found: Ranking) -> float:
+    half = (len(found.mean_ranks) + 1) // 2
+    return TOP + ROW * half + GROUP_ROW * len(found.groups())
+
+
+def draw_ranks(axes: Axes, found: Ranking, title: str) -> None:
+    """Mean ranks on a line, labels at both sides, and bars over groups that do not differ.
+
+    Args:
+        axes: Where it is drawn; one unit of its y axis is an inch.
+        found: What is drawn.
+        title: Above it.
+    """
+    ordered = sorted(found.mean_ranks, key=lambda arm: found.mean_ranks[arm])
+    groups = found.groups()
+    count = len(ordered)
+    height = _height(found)
+    axes.set_axis_off()
+    axes.set_xlim(1 - 0.42 * count, count + 0.42 * count)
+    axes.set_ylim(height, 0)
+    axes.text(1 - 0.42 * count, 0.12, title, ha="left", va="center", weight="bold", color=INK)
+    line = 0.72
+    axes.plot([1, count], [line, line], color=INK, linewidth=1.2)
+    for place in range(1, count + 1):
+        axes.plot([place, place], [line - 0.06, line], color=INK, linewidth=1)
+        if count <= 10 or place % 2:
+            axes.text(place, line - 0.1, str(place), ha="center", va="bottom", fontsize=10, color=INK)
+    _draw_difference(axes, found.critical_difference, count)
+    for place, group in enumerate(groups):
+        level = line + 0.14 + GROUP_ROW * place
+        ends = [found.mean_ranks[group[0]] - 0.08, found.mean_ranks[group[-1]] + 0.08]
+        axes.plot(ends, [level, level], color=PALETTE["muted"], linewidth=4, solid_capstyle="butt")
+    below = line + 0.24 + GROUP_ROW * len(groups)
+    half = (count + 1) // 2
+    for place, arm in enumerate(ordered):
+        rank = found.mean_ranks[arm]
+        is_left = place < half
+        row = place if is_left else count - 1 - place
+        level = below + ROW * row
+        edge = 1 - 0.03 * count if is_left else count + 0.03 * count
+        colour = EVIDENTIAL_COLOUR if ARMS[arm].is_evidential else BASELINE_COLOUR
+        axes.plot([rank, rank, edge], [line, level, level], color=colour, linewidth=1)
+        axes.plot([rank], [line], marker="o", markersize=3.5, color=colour)
+        text = f"{label(arm)}  {rank:.1f}" if is_left else f"{rank:.1f}  {label(arm)}"
+        axes.text(
+            edge + (-0.01 if is_left else 0.01) * count,
+            level,
+            text,
+            ha="right" if is_left else "left",
+            va="center",
+            fontsize=10,
+            color=INK,
+        )
+
+
+def _draw_difference(axes: Axes, difference: float, count: int) -> None:
+    """The critical difference as a bar above the axis, at its right end."""
+    shown = min(difference, count - 1.0)
+    level = 0.34
+    start = count - shown
+    axes.plot([start, count], [level, level], color=INK, linewidth=1.6)
+    for end in (start, count):
+        axes.plot([end, end], [level - 0.05, level + 0.05], color=INK, linewidth=1.6)
+    text = f"critical difference {difference:.1f}"
+    axes.text(start + shown / 2, level - 0.08, text, ha="center", va="bottom", fontsize=10, color=INK)
+
+
+def _trust_figure(results: SuccessorResults) -> Figure | None:
+    """AUROC by u of each method as trained and with temperature and trust, a panel for each OOD set."""
+    pairs = []
+    for name, ood in ood_pairs():
+        if any(results.has(name, arm) for arm in SETS[name].arms):
+            pairs.append((name, ood))
+    if not pairs:
+        return None
+    columns = min(len(pairs), 2)
+    count = -(-len(pairs) // columns)
+    picture, grid = panels(columns, count, height=4.6)
+    rows: list[dict[str, object]] = []
+    cells = [axes for line in grid for axes in line]
+    for place, axes in enumerate(cells):
+        if place >= len(pairs):
+            axes.set_axis_off()
+            continue
+        name, ood = pairs[place]
+        rows += _draw_changes(axes, results, name, ood)
+        if place % columns:
+            axes.set_yticklabels([])
+    add_legend(picture, columns=2)
+    caption = (
+        "AUROC of OOD inputs by u, each method as trained and with temperature and trust; a mark is the mean "
+        "over the seeds, a line from the lowest to the highest seed. Methods without a mark were not "
+        "measured."
+    )
+    return Figure("trust", "What temperature and trust change", caption, picture, rows)
+
+
+def _draw_changes(axes: Axes, results: SuccessorResults, name: str, ood: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for variant in (PLAIN, POSTHOC):
+        places: list[int] = []
+        means: list[float] = []
+        for place, arm in enumerate(ALL_ARMS):
+            values = results.detections(name, arm, variant, ood, "uncertainty")
+            if not values:
+                continue
+            places.append(place)
+            means.append(statistics.fmean(values))
+            _draw_range(axes, values, place, str(VARIANT_LOOKS[variant]["color"]))
+            for seed, value in enumerate(values):
+                rows.append(
+                    {"set": name, "ood": ood, "method": arm, "variant": variant, "seed": seed, "auroc": value}
+                )
+        axes.plot(means, places, linestyle="none", label=VARIANT_TITLES[variant], **VARIANT_LOOKS[variant])
+    axes.set_yticks(range(len(ALL_ARMS)), [label(arm) for arm in ALL_ARMS], fontsize=10)
+    axes.set_ylim(len(ALL_ARMS) - 0.5, -0.5)
+    axes.set_title(f"{SETS[name].title} / {ood}", fontsize=11)
+    axes.set_xlabel("AUROC by u")
+    return rows
+
+
+def _draw_range(axes: Axes, values: Sequence[float], place: int, colour: str) -> None:
+    axes.plot([min(values), max(values)], [place, place], color=colour, linewidth=1.6)

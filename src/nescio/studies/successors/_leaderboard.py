@@ -1,0 +1,161 @@
+"""The leaderboard page of the documentation, written from the committed results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nescio.studies._claims import MARKS, NOT_MEASURED
+from nescio.studies.successors._arms import label
+from nescio.studies.successors._claims import check_all
+from nescio.studies.successors._ranks import CRITERIA, ranking
+from nescio.studies.successors._results import (
+    PLAIN,
+    POSTHOC,
+    VARIANT_TITLES,
+    SuccessorResults,
+)
+from nescio.studies.successors._sets import ALL_ARMS, SCORED, SETS
+from nescio.studies.successors._tables import SCORE_LABELS, spread
+
+HEAD = """# Leaderboard
+
+Every evidential method of the library and every baseline under one protocol, as trained and with temperature
+and trust: the study `successors`. `nescio study successors` trains and measures what is missing, and
+[its report](../results/successors/report.md) has every number, the settings, and a verdict on each claim.
+This page is written from the committed results by `python tools/leaderboard.py`; a test compares.
+
+Means over the seeds ± standard deviation. AUROC is that of the OOD inputs by u, the uncertainty that the
+library reports; for softmax and the other methods without evidence u is the normalised entropy. Lower is
+better for ECE, NLL and AURC. A table is sorted by AUROC, the mean over its OOD sets. What a method is, and
+its formula: [methods.md](methods.md).
+"""
+FOOT = """## A method of your own
+
+Write it as [CONTRIBUTING.md](../CONTRIBUTING.md) says, add an arm with all of its settings to
+`src/nescio/studies/successors/_arms.py`, and call `nescio study successors --methods NAME`: only what is
+missing is trained. Then `python tools/leaderboard.py`.
+"""
+
+
+def leaderboard(results: SuccessorResults) -> str:
+    """The whole page as Markdown."""
+    parts = [HEAD, _verdicts(results), _ranks(results)]
+    for name in SETS:
+        parts.append(_set_part(results, name))
+    parts.append(FOOT)
+    return "\n".join(parts)
+
+
+def _verdicts(results: SuccessorResults) -> str:
+    """What became of each claim, in a line each."""
+    lines = ["## Claims", ""]
+    for checked in check_all(results):
+        counts = dict.fromkeys(MARKS, 0)
+        for verdict in checked.verdicts.values():
+            counts[verdict.mark] += 1
+        verdicts = list(checked.verdicts.values())
+        if len(verdicts) == 1:
+            said = verdicts[0].mark
+        else:
+            said = ", ".join(f"{mark} for {count}" for mark, count in counts.items() if count)
+        lines.append(f"- {checked.claim.says}: **{said}**")
+    return "\n".join([*lines, ""])
+
+
+def _ranks(results: SuccessorResults) -> str:
+    lines = ["## Mean ranks", ""]
+    for variant in (PLAIN, POSTHOC):
+        columns = []
+        for criterion in CRITERIA:
+            found = ranking(results, criterion, variant)
+            if found is not None:
+                columns.append((criterion, found))
+        if not columns:
+            lines += [f"{VARIANT_TITLES[variant].capitalize()}: {NOT_MEASURED}.", ""]
+            continue
+        first = columns[0][1].mean_ranks
+        rows = []
+        for arm in sorted(ALL_ARMS, key=lambda arm: first[arm]):
+            rows.append([label(arm), *(f"{found.mean_ranks[arm]:.1f}" for _, found in columns)])
+        header = [VARIANT_TITLES[variant], *(criterion.name.upper() for criterion, _ in columns)]
+        lines += [*_table(header, rows), ""]
+        differences = []
+        for criterion, found in columns:
+            difference = f"{found.critical_difference:.1f} over {len(found.blocks)}"
+            differences.append(f"{criterion.name.upper()} {difference}")
+        listed = ", ".join(differences)
+        lines += [f"1 is the best. Ranks may differ by less than this by chance: {listed} data sets.", ""]
+    return "\n".join(lines)
+
+
+def _set_part(results: SuccessorResults, name: str) -> str:
+    each = SETS[name]
+    lines = [f"## {each.title}", "", f"{each.network}; OOD: {', '.join(each.ood)}.", ""]
+    rows: list[tuple[float, list[str]]] = []
+    missing = []
+    for arm in each.arms:
+        for variant in (PLAIN, POSTHOC):
+            if results.has(name, arm, variant):
+                rows.append(_row(results, name, arm, variant))
+            else:
+                missing.append(f"{label(arm)} {VARIANT_TITLES[variant]}")
+    if not rows:
+        return "\n".join([*lines, f"{NOT_MEASURED.capitalize()}.", ""])
+    rows.sort(key=lambda row: -row[0])
+    header = ["method", "", "seeds", "accuracy, %", "ECE, %", "NLL", "AURC, 1e-3"]
+    header += [f"AUROC, {ood}" for ood in each.ood]
+    header.append("passes")
+    lines += _table(header, [row for _, row in rows])
+    lines.append("")
+    scores = _scores(results, name)
+    if scores:
+        lines += [f"OOD scores of the literature on the softmax network, AUROC: {scores}.", ""]
+    if missing:
+        lines += [f"{NOT_MEASURED.capitalize()}: {', '.join(missing)}.", ""]
+    return "\n".join(lines)
+
+
+def _row(results: SuccessorResults, name: str, arm: str, variant: str) -> tuple[float, list[str]]:
+    """What the row is sorted by, and its cells."""
+    aurocs = []
+    cells = []
+    for ood in SETS[name].ood:
+        values = results.detections(name, arm, variant, ood, "uncertainty")
+        aurocs.append(sum(values) / len(values))
+        cells.append(spread(values, 3))
+
+    def of(score: str, digits: int, scale: float = 1.0) -> str:
+        return spread(results.seeds(name, arm, variant, "scores", score), digits, scale)
+
+    seeds = len(results.seeds(name, arm, variant, "scores", "nll"))
+    passes = results.seeds(name, arm, PLAIN, "passes")[0]
+    row = [
+        label(arm),
+        VARIANT_TITLES[variant],
+        str(seeds),
+        of("raw_accuracy", 1, 100),
+        of("ece", 1, 100),
+        of("nll", 3),
+        of("aurc", 1, 1000),
+        *cells,
+        f"{passes:.0f}",
+    ]
+    return sum(aurocs) / len(aurocs), row
+
+
+def _scores(results: SuccessorResults, name: str) -> str:
+    said = []
+    for ood in SETS[name].ood:
+        found = []
+        for score, title in SCORE_LABELS.items():
+            values = results.values(name, SCORED, "scores", "ood", ood, score, "auroc")
+            if values:
+                found.append(f"{title} {sum(values) / len(values):.3f}")
+        if found:
+            said.append(f"{ood}: {', '.join(found)}")
+    return "; ".join(said)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]

@@ -1,0 +1,165 @@
+"""Mean ranks over data sets, Friedman's test, and which ranks differ by Nemenyi's critical difference.
+
+Demsar 2006, Statistical Comparisons of Classifiers over Multiple Data Sets. On each of N data sets the k
+methods are ranked, the best first, equal ones with the mean of their ranks. If all methods were alike,
+Friedman's statistic
+
+    12 N / (k (k + 1)) (sum_j R_j^2 - k (k + 1)^2 / 4)
+
+of the mean ranks R_j would have the chi-squared distribution with k - 1 degrees of freedom (ties make it a
+little larger than written here). Two methods differ where their mean ranks are further apart than
+
+    CD = q sqrt(k (k + 1) / (6 N))
+
+with q the upper 5 % point of the studentized range of k means, divided by sqrt(2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nescio.studies.successors._results import SuccessorResults, ood_pairs
+from nescio.studies.successors._sets import ALL_ARMS, SETS
+
+LEVEL = 0.05
+LEAST_METHODS = 3  # Friedman's test is for more than two
+LEAST_BLOCKS = 2
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What methods are ranked by.
+
+    Args:
+        name: What it is called by programs.
+        title: What it is called by people.
+        is_higher_better: Whether the best has the highest value.
+        score: The score on known inputs; empty for the AUROC of OOD inputs by the method's own score.
+    """
+
+    name: str
+    title: str
+    is_higher_better: bool
+    score: str = ""
+
+
+CRITERIA = (
+    Criterion("auroc", "AUROC of OOD inputs, by each method's own score", is_higher_better=True),
+    Criterion("accuracy", "accuracy", is_higher_better=True, score="raw_accuracy"),
+    Criterion("nll", "negative log-likelihood (NLL)", is_higher_better=False, score="nll"),
+    Criterion("ece", "calibration error (ECE)", is_higher_better=False, score="ece"),
+    Criterion("aurc", "area under risk against coverage (AURC)", is_higher_better=False, score="aurc"),
+)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks of methods over blocks, which are data sets or OOD sets.
+
+    Args:
+        mean_ranks: The mean rank of each arm, 1 for the best.
+        blocks: The data sets on which all of these arms were measured.
+        statistic: Friedman's, corrected for ties.
+        p_value: How probable so large a statistic is, if all methods are alike.
+        critical_difference: Two mean ranks that are further apart differ at the level of 5 %.
+    """
+
+    mean_ranks: Mapping[str, float]
+    blocks: Sequence[str]
+    statistic: float
+    p_value: float
+    critical_difference: float
+
+    def groups(self) -> list[tuple[str, ...]]:
+        """The largest groups of arms of which no two differ, in the order of their ranks."""
+        ordered = sorted(self.mean_ranks, key=lambda arm: self.mean_ranks[arm])
+        groups: list[tuple[str, ...]] = []
+        last_end = 0
+        for start, first in enumerate(ordered):
+            end = start
+            limit = self.mean_ranks[first] + self.critical_difference
+            while end < len(ordered) and self.mean_ranks[ordered[end]] <= limit:
+                end += 1
+            if end - start > 1 and end > last_end:
+                groups.append(tuple(ordered[start:end]))
+                last_end = end
+        return groups
+
+
+def rank(values: Mapping[str, Mapping[str, float]], is_higher_better: bool) -> Ranking | None:
+    """Rank methods over blocks.
+
+    Args:
+        values: Value of each arm, by block; the arms are the same in all blocks.
+        is_higher_better: Whether the best has the highest value.
+
+    Returns:
+        The ranking; None of fewer than three methods or two blocks.
+    """
+    from scipy.stats import chi2, rankdata
+
+    blocks = list(values)
+    arms = list(values[blocks[0]]) if blocks else []
+    count = len(arms)
+    if count < LEAST_METHODS or len(blocks) < LEAST_BLOCKS:
+        return None
+    sums = dict.fromkeys(arms, 0.0)
+    ties = 0.0
+    for block in blocks:
+        row = [values[block][arm] for arm in arms]
+        if is_higher_better:
+            row = [-value for value in row]
+        ranks = rankdata(row)
+        for arm, place in zip(arms, ranks, strict=True):
+            sums[arm] += float(place)
+        for value in set(row):
+            size = row.count(value)
+            ties += size**3 - size
+    mean_ranks = {arm: total / len(blocks) for arm, total in sums.items()}
+    squares = sum(place**2 for place in mean_ranks.values())
+    statistic = 12 * len(blocks) / (count * (count + 1)) * (squares - count * (count + 1) ** 2 / 4)
+    correction = 1 - ties / (len(blocks) * (count**3 - count))
+    statistic = statistic / correction if correction > 0 else 0.0
+    p_value = float(chi2.sf(statistic, count - 1))
+    return Ranking(mean_ranks, blocks, statistic, p_value, critical_difference(count, len(blocks)))
+
+
+def critical_difference(methods: int, blocks: int) -> float:
+    """How far apart two mean ranks must be to differ, by Nemenyi's test at the level of 5 %."""
+    from scipy.stats import studentized_range
+
+    quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(methods * (methods + 1) / (6 * blocks))
+
+
+def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ranking | None:
+    """Rank the arms over the data sets on which all of them were measured; None while there are too few."""
+    values: dict[str, dict[str, float]] = {}
+    for block, study_set, ood in _blocks(criterion):
+        row = {}
+        for arm in ALL_ARMS:
+            if criterion.score:
+                value = results.score(study_set, arm, variant, criterion.score)
+            else:
+                value = results.auroc(study_set, arm, variant, ood)
+            if value is not None:
+                row[arm] = value
+        if len(row) == len(ALL_ARMS):
+            values[block] = row
+    return rank(values, criterion.is_higher_better)
+
+
+def _blocks(criterion: Criterion) -> list[tuple[str, str, str]]:
+    """What is ranked over: its name, the data set, and the OOD set where the criterion needs one."""
+    blocks = []
+    if criterion.score:
+        for name, each in SETS.items():
+            if each.arms == ALL_ARMS:
+                blocks.append((each.title, name, ""))
+        return blocks
+    for name, ood in ood_pairs():
+        if SETS[name].arms == ALL_ARMS:
+            blocks.append((f"{SETS[name].title}: {ood}", name, ood))
+    return blocks

@@ -1,0 +1,108 @@
+"""SuccessorResults: what has been measured of the study, by data set, arm and variant."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nescio.studies.results import Result, ResultSet, read_results
+from nescio.studies.runner import store_in
+from nescio.studies.study import Experiment
+from nescio.studies.successors._arms import ARMS
+from nescio.studies.successors._sets import SETS
+from nescio.studies.successors.experiments import study_of
+
+PLAIN = "plain"
+TEMPERATURE = "temperature"
+POSTHOC = "posthoc"
+# A variant is what is said of an input: where its numbers are in the records.
+VARIANTS: Mapping[str, tuple[str, ...]] = {
+    PLAIN: ("plain",),
+    TEMPERATURE: ("posthoc", "temperature"),
+    POSTHOC: ("posthoc", "all"),
+}
+VARIANT_TITLES = {
+    PLAIN: "as trained",
+    TEMPERATURE: "with temperature",
+    POSTHOC: "with temperature and trust",
+}
+OWN = "own"  # the measure of doubt of a method's authors
+
+
+@dataclass(frozen=True)
+class SuccessorResults(ResultSet):
+    """The results of the study.
+
+    Args:
+        results: Results of its experiments.
+        experiments: All that there should be.
+    """
+
+    results: Sequence[Result]
+    experiments: Sequence[Experiment] = field(default_factory=tuple)
+
+    @classmethod
+    def read(cls, folder: Path) -> SuccessorResults:
+        """What a folder has of the study.
+
+        Args:
+            folder: The folder of the study.
+
+        Raises:
+            DataError: If a record is damaged.
+        """
+        experiments = study_of().experiments
+        return cls(read_results(experiments, store_in(folder)), experiments)
+
+    def seeds(self, study_set: str, arm: str, variant: str, *path: str) -> list[float]:
+        """A number of a variant, one for each seed that has it."""
+        measurement, *parents = VARIANTS[variant]
+        return self.values(study_set, arm, measurement, *parents, *path)
+
+    def score(self, study_set: str, arm: str, variant: str, name: str) -> float | None:
+        """The mean over the seeds of a score on known inputs, such as "nll"."""
+        return _mean(self.seeds(study_set, arm, variant, "scores", name))
+
+    def detections(
+        self, study_set: str, arm: str, variant: str, ood: str, by: str = OWN, figure: str = "auroc"
+    ) -> list[float]:
+        """How well OOD inputs are detected, one number for each seed.
+
+        Args:
+            study_set, arm, variant: What was trained, and what is said of an input.
+            ood: The name of the OOD set.
+            by: The measure of doubt, or OWN for that of the method's authors.
+            figure: "auroc", "aupr" or "fpr95".
+        """
+        if by == OWN:
+            by = ARMS[arm].score
+        return self.seeds(study_set, arm, variant, "ood", ood, "by", by, figure)
+
+    def auroc(self, study_set: str, arm: str, variant: str, ood: str, by: str = OWN) -> float | None:
+        """The mean AUROC over the seeds."""
+        return _mean(self.detections(study_set, arm, variant, ood, by))
+
+    def has(self, study_set: str, arm: str, variant: str = PLAIN) -> bool:
+        """Whether there is a result of an arm on a data set."""
+        return self.score(study_set, arm, variant, "nll") is not None
+
+    def measured_sets(self) -> list[str]:
+        """The data sets of which there is any result."""
+        return [name for name, each in SETS.items() if any(self.has(name, arm) for arm in each.arms)]
+
+
+def ood_pairs() -> list[tuple[str, str]]:
+    """Every data set with each of its OOD sets."""
+    pairs = []
+    for name, each in SETS.items():
+        for ood in each.ood:
+            pairs.append((name, ood))
+    return pairs
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    if not values:
+        return None
+    return statistics.fmean(values)

@@ -1,0 +1,148 @@
+import pytest
+from tests.studies.successors.made import EMPTY, result, results_of
+
+from nescio.studies._claims import NOT_MEASURED, NOT_REPRODUCED, PARTLY, REPRODUCED
+from nescio.studies.successors._arms import label
+from nescio.studies.successors._claims import CLAIMS, check_all
+from nescio.studies.successors._sets import ALL_ARMS
+
+SETS = ("letter", "clinc150", "20newsgroups")
+
+
+def claim(start):
+    (found,) = [each for each in CLAIMS if each.says.startswith(start)]
+    return found
+
+
+def verdict(start, results, subject=""):
+    return claim(start).check(results, subject)
+
+
+def compared(method, other, name, pairs):
+    """Results of two methods with these values on the data sets."""
+    made = []
+    for study_set, (mine, theirs) in zip(SETS, pairs, strict=False):
+        made.append(result(method, study_set, **{name: mine}))
+        made.append(result(other, study_set, **{name: theirs}))
+    return results_of(made)
+
+
+def test_without_results_nothing_is_said():
+    for checked in check_all(EMPTY):
+        assert {each.mark for each in checked.verdicts.values()} == {NOT_MEASURED}
+
+
+def test_every_claim_has_a_rule_and_all_arms_are_checked_where_it_says_every():
+    for each in CLAIMS:
+        assert each.rule
+        assert each.shown_in in ("ranks", "trust")
+    (trust,) = [each for each in check_all(EMPTY) if "help every method" in each.claim.says]
+    assert list(trust.verdicts) == [label(arm) for arm in ALL_ARMS]
+
+
+@pytest.mark.parametrize(
+    ("start", "method", "other"),
+    [
+        ("I-EDL beats", "i-edl", "edl-paper"),
+        ("R-EDL beats", "r-edl", "edl-paper"),
+        ("Re-EDL beats", "re-edl", "r-edl"),
+        ("DAEDL beats", "daedl", "edl-paper"),
+        ("F-EDL beats", "f-edl", "daedl"),
+        ("Of this library: the default loss is better", "edl", "edl-paper"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("pairs", "mark"),
+    [
+        ([(0.9, 0.8), (0.9, 0.8), (0.9, 0.899)], REPRODUCED),
+        ([(0.9, 0.8), (0.9, 0.8), (0.8, 0.9)], PARTLY),
+        ([(0.9, 0.8), (0.9, 0.899), (0.9, 0.899)], PARTLY),
+        ([(0.9, 0.8), (0.8, 0.9), (0.9, 0.899)], NOT_REPRODUCED),
+        ([(0.9, 0.899), (0.9, 0.901)], NOT_REPRODUCED),
+    ],
+)
+def test_one_method_beats_another(start, method, other, pairs, mark):
+    found = verdict(start, compared(method, other, "auroc", pairs))
+    assert found.mark == mark
+    assert "0.9" in found.found
+
+
+def test_one_data_set_is_not_enough():
+    assert verdict("I-EDL beats", compared("i-edl", "edl-paper", "auroc", [(0.9, 0.8)])) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "mark"),
+    [
+        ([(0.95, 0.90), (0.80, 0.75)], REPRODUCED),
+        ([(0.95, 0.90), (0.951, 0.95)], PARTLY),
+        ([(0.951, 0.95), (0.951, 0.95)], NOT_REPRODUCED),
+    ],
+)
+def test_red_is_more_accurate(pairs, mark):
+    assert verdict("RED is", compared("red", "edl-paper", "accuracy", pairs)).mark == mark
+
+
+@pytest.mark.parametrize(
+    ("aurocs", "aurcs", "mark"),
+    [
+        ([(0.9, 0.8)] * 3, [(0.01, 0.02)] * 3, REPRODUCED),
+        ([(0.9, 0.8)] * 3, [(0.02, 0.01)] * 3, PARTLY),
+        ([(0.8, 0.9)] * 3, [(0.01, 0.02)] * 3, PARTLY),
+        ([(0.8, 0.9)] * 3, [(0.02, 0.01)] * 3, NOT_REPRODUCED),
+    ],
+)
+def test_ensembles_mend(aurocs, aurcs, mark):
+    made = []
+    for place, study_set in enumerate(SETS):
+        made.append(result("edl-ensemble", study_set, auroc=aurocs[place][0], aurc=aurcs[place][0]))
+        made.append(result("edl", study_set, auroc=aurocs[place][1], aurc=aurcs[place][1]))
+    assert verdict("Fused", results_of(made), "edl-ensemble").mark == mark
+    assert verdict("Fused", results_of(made), "edl-distilled") is None
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "mark"),
+    [
+        ([(0.95, 0.954), (0.95, 0.9)], REPRODUCED),
+        ([(0.94, 0.95), (0.95, 0.95), (0.95, 0.95)], PARTLY),
+        ([(0.94, 0.95), (0.95, 0.95)], NOT_REPRODUCED),
+    ],
+)
+def test_the_default_loses_nothing(accuracies, mark):
+    results = compared("edl", "softmax", "accuracy", accuracies)
+    assert verdict("Of this library: the default loss is as accurate", results).mark == mark
+
+
+@pytest.mark.parametrize(
+    ("after", "mark"),
+    [((0.9, 0.9), REPRODUCED), ((0.9, 0.75), NOT_REPRODUCED), ((0.9, 0.801), PARTLY)],
+)
+def test_trust_helps(after, mark):
+    made = []
+    for study_set, auroc in zip(SETS, after, strict=False):
+        made.append(result("red", study_set, auroc=0.8, posthoc={"auroc": auroc}))
+    assert verdict("Of this library: temperature and trust help", results_of(made), "red").mark == mark
+
+
+@pytest.mark.parametrize(
+    ("after", "mark"),
+    [((0.9, 1.004, 0.5), REPRODUCED), ((0.9, 1.1, 0.5), PARTLY), ((1.1, 1.1, 0.5), NOT_REPRODUCED)],
+)
+def test_the_temperature_raises_no_nll(after, mark):
+    made = []
+    for study_set, nll in zip(SETS, after, strict=True):
+        made.append(result("red", study_set, nll=1.0, posthoc={"nll": 9.0}, temperature={"nll": nll}))
+    assert verdict("Of this library: the temperature", results_of(made), "red").mark == mark
+
+
+@pytest.mark.parametrize(
+    ("ece", "mark"),
+    [((0.012, 0.005, 0.01), REPRODUCED), ((0.02, 0.01, 0.01), PARTLY), ((0.02, 0.02, 0.01), NOT_REPRODUCED)],
+)
+def test_calibrated_about_as_softmax(ece, mark):
+    made = []
+    for study_set, value in zip(SETS, ece, strict=True):
+        made.append(result("red", study_set, ece=0.2, posthoc={"ece": value}))
+        made.append(result("softmax", study_set, ece=0.3, posthoc={"ece": 0.01}))
+    assert verdict("Of this library: with temperature", results_of(made), "red").mark == mark

@@ -1,0 +1,60 @@
+from tests.studies.successors.made import EMPTY, result, results_of
+
+from nescio.studies.successors._leaderboard import leaderboard
+from nescio.studies.successors._sets import ALL_ARMS, SETS
+
+
+def rows_of(page, title):
+    """The cells of the table below a heading."""
+    part = page.split(f"## {title}\n")[1].split("\n## ")[0]
+    rows = []
+    for line in part.splitlines():
+        if line.startswith("| "):
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows[2:]
+
+
+def test_nothing_measured_yet():
+    page = leaderboard(EMPTY)
+    for each in SETS.values():
+        assert f"## {each.title}\n" in page
+    assert page.count("Not measured.") == len(SETS)
+
+
+def test_the_best_comes_first_and_what_is_missing_is_named():
+    results = results_of(
+        [
+            result("edl", auroc=0.8, posthoc={"auroc": 0.95}),
+            result("red", auroc=0.9),
+            result("red", seed=1, auroc=0.92),
+        ]
+    )
+    page = leaderboard(results)
+    rows = rows_of(page, "letter, A to T")
+    assert [(row[0], row[1]) for row in rows] == [
+        ("EDL (library's default)", "with temperature and trust"),
+        ("RED", "as trained"),
+        ("EDL (library's default)", "as trained"),
+    ]
+    assert rows[1][2] == "2"
+    assert rows[1][7] == "0.910 ± 0.014"
+    assert "RED with temperature and trust" in page
+    assert "Softmax as trained" in page
+
+
+def test_ranks_are_sorted_by_auroc():
+    everything = []
+    for name in ("letter", "clinc150"):
+        for place, arm in enumerate(ALL_ARMS):
+            everything.append(result(arm, name, auroc=0.5 + place / 100))
+    page = leaderboard(results_of(everything))
+    rows = rows_of(page, "Mean ranks")
+    assert rows[0][:2] == ["EDL ensemble, distilled", "1.0"]
+    assert "With temperature and trust: not measured." in page
+    assert "may differ by less than this by chance: AUROC" in page
+
+
+def test_verdicts_are_counted():
+    page = leaderboard(results_of([result("edl", posthoc={}), result("edl", "clinc150", posthoc={})]))
+    assert "never raises the NLL: **reproduced for 1, not measured for 16**" in page
+    assert "I-EDL beats EDL in OOD detection: **not measured**" in page

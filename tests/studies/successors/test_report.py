@@ -1,0 +1,47 @@
+import pytest
+from tests.studies.page import Page
+from tests.studies.successors.made import EMPTY, result, results_of
+
+from nescio.studies.report import HTML, MARKDOWN, render
+from nescio.studies.successors._report import make_report, missing_results, write
+from nescio.studies.successors.experiments import study_of
+
+
+@pytest.mark.usefixtures("_small")
+def test_the_study_in_small_from_training_to_report(folder):
+    path = write(folder)
+    text = path.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert "What is claimed, and what we find" in text
+    markdown = (folder / "report.md").read_text(encoding="utf-8")
+    assert "### Digits: known inputs" in markdown
+    assert "### Digits by features against letters" in markdown
+    assert "Not measured yet" not in markdown
+    assert (folder / "figures" / "trust.png").exists()
+    assert "0022" in markdown  # where settings were chosen
+
+
+def test_what_is_missing_is_said():
+    experiments = study_of().select(["letter", "clinc150"], ["edl", "red"]).experiments
+    results = results_of([result("edl", posthoc={}), result("edl", seed=1)], experiments)
+    assert missing_results(results) == {
+        "letter": ["EDL (library's default) (1 of 3 seeds)", "RED (0 of 3 seeds)"],
+        "clinc150": ["EDL (library's default) (0 of 3 seeds)", "RED (0 of 3 seeds)"],
+    }
+    (notice,) = make_report(results).notices
+    assert "letter, A to T: EDL (library's default) (1 of 3 seeds), RED (0 of 3 seeds)" in notice[1]
+
+
+@pytest.mark.parametrize("template", [HTML, MARKDOWN])
+def test_a_report_without_results(template):
+    text = render(make_report(EMPTY), template)
+    assert "not measured" in text
+    assert "No result to draw yet" in text
+
+
+def test_settings_are_said():
+    report = make_report(results_of([result("red"), result("red", seed=1)]))
+    (row,) = report.settings.rows
+    assert row[:5] == ("letter, A to T", "RED", "0, 1", "3", "4")
+    assert "divergence_weight 1" in row[6]
