@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import matplotlib as mpl
 import pytest
@@ -8,7 +9,8 @@ from nescio.errors import DataError
 from nescio.plots import STYLE
 from nescio.studies._claims import NOT_REPRODUCED, PARTLY, REPRODUCED, CheckedClaim, Claim, Verdict
 from nescio.studies._figures import Figure, panels
-from nescio.studies.report import HTML, MARKDOWN, Report, Table, render, write_report
+from nescio.studies.report import HTML, MARKDOWN, Report, Table, machines, render, write_report
+from nescio.studies.results import Result
 
 
 @pytest.fixture
@@ -90,3 +92,20 @@ def test_a_folder_that_can_not_be_written_to(report, tmp_path):
     (tmp_path / "report.md").mkdir()
     with pytest.raises(DataError, match="can't be written to"):
         write_report(report, tmp_path)
+
+
+def test_headings_of_a_study_that_is_not_of_one_paper(report):
+    assert "What the paper claims, and what we find" in render(report, HTML)
+    other = replace(report, claims_title="Weather", says_title="the forecast", differences_title="Mind")
+    page = render(other, HTML)
+    assert "<h2>Weather</h2>" in page
+    assert "<h2>Mind</h2>" in page
+    text = render(other, MARKDOWN)
+    assert "| the forecast |" in text
+    assert "## Mind" in text
+
+
+def test_every_machine_is_named_once():
+    made = {"hardware": {"processor": "kettle", "cores": 2, "threads": 1}, "versions": {"torch": "3"}}
+    results = [Result("rain", "a", seed, provenance={"drops": made, "clouds": {}}) for seed in range(2)]
+    assert machines(results) == ["kettle, 2 cores, 1 threads; torch 3"]
