@@ -94,11 +94,16 @@ def _set_part(results: SuccessorResults, name: str) -> str:
     rows: list[tuple[float, list[str]]] = []
     missing = []
     for arm in each.arms:
+        absent = []
         for variant in (PLAIN, POSTHOC):
             if results.has(name, arm, variant):
                 rows.append(_row(results, name, arm, variant))
             else:
-                missing.append(f"{label(arm)} {VARIANT_TITLES[variant]}")
+                absent.append(VARIANT_TITLES[variant])
+        if len(absent) == 1:
+            missing.append(f"{label(arm)} {absent[0]}")
+        elif absent:
+            missing.append(label(arm))
     if not rows:
         return "\n".join([*lines, f"{NOT_MEASURED.capitalize()}.", ""])
     rows.sort(key=lambda row: -row[0])
