@@ -3,6 +3,8 @@ from tests import references as ref
 
 from nescio import InputError
 from nescio.functional import default_divergence_weight, linear_annealing
+from nescio.functional.annealing import FULL_WEIGHTS
+from nescio.functional.risks import RISKS
 
 
 @pytest.mark.parametrize("epoch", [0, 0.25, 5, 9.99, 10, 30])
@@ -27,3 +29,9 @@ def test_the_weight_is_full_up_to_ten_classes_and_falls_with_their_square():
 def test_a_number_of_classes_that_is_none_is_refused(classes):
     with pytest.raises(InputError, match="num_classes must be a whole number from 2 on, got "):
         default_divergence_weight(classes)
+
+
+def test_every_risk_has_a_weight_and_others_are_refused():
+    assert FULL_WEIGHTS.keys() == RISKS.keys()
+    with pytest.raises(InputError, match=r"risk must be one of squared_error, .*, got 'squared'"):
+        default_divergence_weight(10, risk="squared")

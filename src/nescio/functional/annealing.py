@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from nescio._checks import require_number, require_whole
+from nescio.errors import InputError
 
 CLASSES_OF_FULL_WEIGHT = 10
-FULL_WEIGHTS = {"squared_error": 1.0, "brier": 1.0}  # as in the paper
-FULL_WEIGHT = 0.1  # of the risks that grow without bound where a network is wrong and sure
+# Of squared errors as in the paper; less of risks that grow without bound where a network is wrong and sure.
+FULL_WEIGHTS = {"squared_error": 1.0, "brier": 1.0, "cross_entropy": 0.1, "type2": 0.1}
 
 
 def linear_annealing(epoch: float, epochs: float) -> float:
@@ -50,7 +51,7 @@ def default_divergence_weight(num_classes: int, risk: str = "cross_entropy") -> 
         A number above 0 and up to 1.
 
     Raises:
-        InputError: If num_classes is not a whole number from 2 on.
+        InputError: If num_classes is not a whole number from 2 on, or there is no such risk.
 
     Example:
         >>> from nescio.functional import default_divergence_weight
@@ -62,5 +63,6 @@ def default_divergence_weight(num_classes: int, risk: str = "cross_entropy") -> 
         0.001
     """
     require_whole("num_classes", num_classes, least=2)
-    full = FULL_WEIGHTS.get(risk, FULL_WEIGHT)
-    return full * min(1.0, (CLASSES_OF_FULL_WEIGHT / num_classes) ** 2)
+    if risk not in FULL_WEIGHTS:
+        raise InputError(f"risk must be one of {', '.join(FULL_WEIGHTS)}, got {risk!r}")
+    return FULL_WEIGHTS[risk] * min(1.0, (CLASSES_OF_FULL_WEIGHT / num_classes) ** 2)
