@@ -348,7 +348,7 @@ class ConformalSets:
         promise = f"the set holds the true class of {_percent(self.coverage)} of {whose}"
         found = f"like the {self.held_out:,} held-out ones; {self.held_out_size:.3g} classes on average"
         if self.allow_empty and self.held_out_empty:
-            found = f"{found}, none for {_percent(self.held_out_empty)}, which are unlike all classes"
+            found = f"{found}, none for {100 * self.held_out_empty:.3g}%, which are unlike all classes"
         return f"{promise} {found}"
 
     def to_dict(self) -> dict[str, Any]:
