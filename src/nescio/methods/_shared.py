@@ -1,4 +1,4 @@
-"""What methods with a softmax output share: its loss, the mean over several passes, weight decay."""
+"""What methods share: the loss of a softmax output, the mean over several passes, weight decay, heads."""
 
 from __future__ import annotations
 

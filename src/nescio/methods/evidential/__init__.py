@@ -1,1 +1,1 @@
-"""Evidential methods: their predictions are opinions."""
+"""Evidential methods: EDL and its successors. Their predictions are opinions, but for DAEDL and F-EDL."""
