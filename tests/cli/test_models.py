@@ -287,13 +287,30 @@ def test_an_existing_model_is_calibrated(run, clouds, tmp_path):
     code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", clouds[0])
     assert code == 0
     assert "the rule that the model had was taken away" in err
-    assert "trust: by the distance to 700 training inputs, measured on 700 inputs" in out
+    assert "trust: by the distance to 560 training inputs, measured on 700 inputs" in out
     code, out, _ = run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "temperature")
     assert code == 0
     assert "trust" not in out
     assert run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "none")[1].endswith(
         "no temperature, no trust\n"
     )
+
+
+def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
+    code, out, _ = run("calibrate", tmp_path / "run", "--data", "held-out", "--training", clouds[0])
+    assert code == 0
+    assert "by the distance to 560 training inputs, measured on 140 inputs" in out
+    # The held-out part is no part of what distances are measured to: known inputs stay usual.
+    code, out, _ = run("predict", tmp_path / "run", clouds[1], "--json")
+    p_values = np.array([json.loads(line)["p_value"] for line in out.splitlines()])
+    assert np.mean(p_values <= 0.1) < 0.2
+    # No promise from the data that temperature and trust were fitted to; others are taken.
+    code, _, err = run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)
+    assert code == 1
+    assert "held-out: temperature and trust of the model were fitted to these data" in err
+    assert run("sets", tmp_path / "run", "--data", clouds[1])[0] == 0
+    assert run("calibrate", tmp_path / "run", "--data", "held-out", "--posthoc", "temperature")[0] == 0
 
 
 def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):

@@ -258,9 +258,9 @@ def test_too_few_are_refused_with_the_number_needed(plain: TrainedModel) -> None
     with pytest.raises(DataError, match=f"needs {LEAST_SET_ASIDE} held-out inputs, got 9"):
         plain.calibrated(blobs(), blobs(9), "temperature")
     with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30"):
-        plain.calibrated(blobs(), blobs(30), "trust")
+        plain.calibrated(blobs(), blobs(30, seed=5), "trust")
     with pytest.warns(NescioWarning, match="trust was not fitted: it needs 50"):
-        model = plain.calibrated(blobs(), blobs(30))
+        model = plain.calibrated(blobs(), blobs(30, seed=5))
     assert model.posthoc.temperature is not None
     assert model.posthoc.trust is None
 
@@ -277,8 +277,16 @@ def test_identical_features_are_refused_and_a_class_may_be_absent(plain: Trained
     with pytest.raises(DataError, match="features must differ"):
         plain.calibrated(same, blobs(100), "trust")
     only_two = blobs(300).take(blobs(300).labels < 2)
-    model = plain.calibrated(only_two, only_two)
+    others = blobs(300, seed=5)
+    model = plain.calibrated(only_two, others.take(others.labels < 2))
     assert model.posthoc.trust is not None
+
+
+def test_held_out_samples_among_the_training_data_are_refused(plain: TrainedModel) -> None:
+    with pytest.raises(DataError, match="held_out must be other samples than those of training, got 100%"):
+        plain.calibrated(blobs(), blobs().take(torch.arange(100)), "trust")
+    # A temperature is of no distance: the training data are not asked.
+    assert plain.calibrated(blobs(), blobs(), "temperature").posthoc.temperature is not None
 
 
 def test_a_network_without_features_gets_a_temperature_alone() -> None:

@@ -1,4 +1,4 @@
-"""`nescio train`, `predict`, `evaluate`, `threshold`, `sets`, `export`: from data to decisions."""
+"""`nescio train`, `predict`, `evaluate`, `calibrate`, `threshold`, `sets`, `export`: data to decisions."""
 
 from __future__ import annotations
 
@@ -560,7 +560,7 @@ def threshold(
 
 def calibrate(
     model: ModelFile,
-    data: Annotated[str, typer.Option(help="Held-out data that the model was not trained on, with labels.")],
+    data: UnseenData,
     training: Annotated[
         str | None, typer.Option(help="What the model was trained on; needed for trust, not for temperature.")
     ] = None,
@@ -570,16 +570,17 @@ def calibrate(
 ) -> None:
     """Fit temperature and trust of a model to held-out data, and keep them in its file.
 
-    A rule and sets that the model had are taken away: they promise for what the model said before.
+    A rule and sets that the model had are taken away: they promise for what the model said before. New ones
+    need other data than these.
     """
-    from nescio.cli._sources import open_for_promise, open_training
+    from nescio.cli._sources import CALIBRATED_ON, held_out_digest, open_training, open_unseen
     from nescio.inference._calibration import require_wanted
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
 
     path = model_path(model)
     trained = TrainedModel.load(path)
-    held_out = open_for_promise(trained, data, data_dir, label)
+    held_out = open_unseen(trained, data, data_dir, label)
     if require_wanted(posthoc) in ("all", "trust") and training is None:
         raise InputError(
             "--training must name what the model was trained on: trust is by the distance to it; "
@@ -591,6 +592,10 @@ def calibrate(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)
         calibrated = trained.calibrated(known, held_out, posthoc)
+    if calibrated.posthoc is not None:
+        # No promise may be made from the same data again.
+        calibrated_on = held_out_digest(trained, held_out)
+        calibrated = replace(calibrated, training={**calibrated.training, CALIBRATED_ON: calibrated_on})
     calibrated.save(path)
     for warning in said:
         typer.echo(str(warning.message), err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.2
 HELD_OUT_NAME = "held-out"  # what --data calls the part that `train` held out
+CALIBRATED_ON = "calibrated_on"  # where the model file keeps the digest of what `calibrate` was given
 WATCHED = 0.1
+_HOW_OPENED = ("label", "drop", "text", "group")  # options of `train` that the held-out part is found by
 SAMPLES_PER_CLASS = 2  # of a table, at least and on average
 LEAST_TOLD_APART = 10  # rows from which on so many classes are no classes
 
@@ -100,28 +103,29 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
 
 
 def open_training(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
-    """What a model was trained on: the training split of a catalog name, or your own."""
-    from nescio.data import TextPreprocess, open_source
+    """What a model was trained on: a catalog name's training split, or your own without what was held out."""
+    from nescio.data import open_source
     from nescio.data._catalog import in_catalog
 
     if in_catalog(name):
         return open_source(name, split="train", data_dir=data_dir).labelled(model.preprocess)
-    text = None
-    if isinstance(model.preprocess, TextPreprocess):
-        text = model.preprocess.column
-    return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
+    made = model.training.get("held_out")
+    if made is not None and Path(made["data"]).resolve() == Path(name).resolve():
+        trained_on, _ = _split_again(model, made, data_dir)
+        return trained_on
+    return open_for(model, name, data_dir, label)
 
 
 def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
     """The part of the data that `train` held out, found again by what the model file says of it."""
-    from nescio.data import TextPreprocess, open_source, split
+    from nescio.data import open_source
     from nescio.data._catalog import in_catalog
 
     made = model.training.get("held_out")
     if made is None:
         raise DataError(
-            f"{HELD_OUT_NAME} is not known: the model file does not say what was held out, as `nescio train` "
-            "writes it since it keeps it. Give data that the model was not trained on"
+            f"{HELD_OUT_NAME} is not known: the model file does not say what was held out, as those of "
+            "`nescio train` do. Give data that the model was not trained on"
         )
     place = made["data"]
     if not in_catalog(place) and not Path(place).exists():
@@ -129,20 +133,31 @@ def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
             f"{HELD_OUT_NAME} was a part of {place}, which is not here; call it from the folder in which "
             "`nescio train` was called, or give other data that the model was not trained on"
         )
-    options = {name: made[name] for name in ("label", "drop", "text", "group")}
-    if isinstance(model.preprocess, TextPreprocess) and not in_catalog(place):
-        options["text"] = model.preprocess.column
     if in_catalog(place):
+        options = {name: made[name] for name in _HOW_OPENED}
         part = open_source(place, split="test", data_dir=data_dir, **options).labelled(model.preprocess)
     else:
-        whole = open_source(place, data_dir=data_dir, **options).labelled(model.preprocess)
-        _, part = split(whole, made["share"], made["seed"])
+        _, part = _split_again(model, made, data_dir)
     if held_out_digest(model, part) != made["sha256"]:
         raise DataError(
             f"{HELD_OUT_NAME} can't be had again: {place} has changed since the training. Give other data "
             "that the model was not trained on"
         )
     return part
+
+
+def _split_again(model: TrainedModel, made: Mapping[str, Any], data_dir: Path | None) -> tuple[Data, Data]:
+    """The user's own data in two as `train` split them: what was trained on, and what was held out.
+
+    made: what the model file says of it.
+    """
+    from nescio.data import TextPreprocess, open_source, split
+
+    options = {name: made[name] for name in _HOW_OPENED}
+    if isinstance(model.preprocess, TextPreprocess):
+        options["text"] = model.preprocess.column
+    whole = open_source(made["data"], data_dir=data_dir, **options).labelled(model.preprocess)
+    return split(whole, made["share"], made["seed"])
 
 
 def held_out_digest(model: TrainedModel, part: Data) -> str:
@@ -152,8 +167,8 @@ def held_out_digest(model: TrainedModel, part: Data) -> str:
     return digest({"inputs": model.preprocess.inputs_of(part), "labels": model.labels_of(part)})
 
 
-def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
-    """Labelled data to make a promise from: what `train` held out, or other data; never training data."""
+def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+    """Labelled data that had no part in the training: what `train` held out, or others that are not known."""
     if name == HELD_OUT_NAME and not Path(name).exists():
         return open_held_out(model, data_dir)
     data = open_for(model, name, data_dir, label)
@@ -165,6 +180,18 @@ def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, labe
             "train` held out"
         )
     warn_of_seen(model, inputs, name)
+    return data
+
+
+def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+    """Labelled data to make a promise from, which had no part in what the model says."""
+    data = open_unseen(model, name, data_dir, label)
+    calibrated_on = model.training.get(CALIBRATED_ON)
+    if calibrated_on is not None and calibrated_on == held_out_digest(model, data):
+        raise DataError(
+            f"{name}: temperature and trust of the model were fitted to these data, and no promise made from "
+            "them would hold. Give other data that the model was not trained on"
+        )
     return data
 
 

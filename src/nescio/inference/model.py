@@ -188,8 +188,8 @@ class TrainedModel:
 
         Args:
             training: What the model was trained on; a sample of it is read, for the trust.
-            held_out: Labelled data that the model was not trained on, of its own classes: 25 inputs or more
-                for a temperature, 50 or more for trust.
+            held_out: Labelled data that the model was not trained on, of its own classes and not among
+                `training`: 25 inputs or more for a temperature, 50 or more for trust.
             posthoc: "all", "temperature" or "trust"; "none" takes both away. Of "all", what can't be fitted
                 is left out with a warning.
             kind: The kind of distance, "gaussians" or "neighbours"; None for what suits the network.
@@ -210,9 +210,12 @@ class TrainedModel:
         if isinstance(held_out, Source):
             held_out = held_out.labelled(self.preprocess)
         samples = _samples_of(self, held_out)
+        training_samples = _samples_of(self, training)
+        if posthoc != "temperature":
+            _require_apart(training_samples, samples)
         calibration = calibrate(
             self,
-            _samples_of(self, training),
+            training_samples,
             samples,
             posthoc,
             kind=kind,
@@ -587,6 +590,16 @@ def _untrained_model_for(
     if isinstance(data, Dataset) and isinstance(model.preprocess, ImagePreprocess):
         return replace(model, preprocess=replace(model.preprocess, resize=data.resize))
     return model
+
+
+def _require_apart(training: Samples, held_out: Samples) -> None:
+    """Refuse held-out samples that are training samples too: their distance to themselves tells nothing."""
+    seen = SeenSamples.of(training.inputs)
+    if seen.are_seen(held_out.inputs):
+        raise DataError(
+            "held_out must be other samples than those of training, got "
+            f"{seen.share_of(held_out.inputs):.0%} that are among them"
+        )
 
 
 def _parts(
