@@ -122,7 +122,7 @@ class _WholeModel(nn.Module):
         """Probabilities (N, K), uncertainty (N,); where there are such, belief, p-value and set."""
         prepared = network_inputs(self.model, self.model.preprocess(inputs))
         unused = torch.Generator()  # what is exported does not draw
-        said = self.model.say(prepared, self.model.method.predict, unused)
+        said = self.model.predict_prepared(prepared, self.model.method.predict, unused)
         outputs: list[Any] = []
         for name in self.names:
             if name == "p_value":

@@ -333,15 +333,15 @@ class TrainedModel:
             for prepared in prepared_parts(self, inputs, batch_size, require_finite_inputs):
                 if independent:
                     generator.set_state(state)
-                    said = self.say(prepared, self.method.predict_each, generator)
+                    said = self.predict_prepared(prepared, self.method.predict_each, generator)
                 else:
-                    said = self.say(prepared, self.method.predict, generator)
+                    said = self.predict_prepared(prepared, self.method.predict, generator)
                 predictions.append(said.prediction)
                 if said.p_values is not None:
                     p_values.append(said.p_values)
         return WithPValues(concatenate(predictions), torch.cat(p_values) if p_values else None)
 
-    def say(
+    def predict_prepared(
         self,
         prepared: Tensor,
         predict: Callable[[nn.Module, Tensor, torch.Generator], Prediction],
