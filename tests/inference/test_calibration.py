@@ -20,6 +20,8 @@ from nescio.methods import EDL, FFGU, Dropout, Ensemble, Softmax
 from nescio.metrics import negative_log_likelihood
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
+from nescio.posthoc.state import Posthoc
+from nescio.posthoc.trust import Trust
 from nescio.training import TrainingSettings
 
 QUICK = TrainingSettings(epochs=6, batch_size=32, learning_rate=5e-3, device="cpu", precision="float32")
@@ -280,6 +282,12 @@ def test_identical_features_are_refused_and_a_class_may_be_absent(plain: Trained
     others = blobs(300, seed=5)
     model = plain.calibrated(only_two, others.take(others.labels < 2))
     assert model.posthoc.trust is not None
+
+
+def test_a_trust_of_arrays_is_refused(plain: TrainedModel) -> None:
+    trust = Trust.fit(blobs().inputs, blobs(300, seed=5).inputs)
+    with pytest.raises(InputError, match="posthoc must have a trust that names a layer of the network"):
+        plain.with_posthoc(Posthoc(trust=trust))
 
 
 def test_held_out_samples_among_the_training_data_are_refused(plain: TrainedModel) -> None:

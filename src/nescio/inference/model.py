@@ -237,7 +237,15 @@ class TrainedModel:
 
         Returns:
             The model. A warning names what was taken away: its promise was for what was said before.
+
+        Raises:
+            InputError: If it has a trust that was fitted to arrays, not to a layer of a network.
         """
+        if posthoc is not None and posthoc.trust is not None and posthoc.trust.layer is None:
+            raise InputError(
+                "posthoc must have a trust that names a layer of the network, got one that was fitted to "
+                "arrays; `calibrated` fits one to the model"
+            )
         for name, promise in (("rule", self.rule), ("sets", self.sets)):
             if promise is not None:
                 warnings.warn(
