@@ -1,7 +1,7 @@
 """Quantities of a Dirichlet distribution, given by its evidence (..., K) and prior; alpha = prior + evidence.
 
 Differences that cancel are never formed: log S - log alpha and psi(S) - psi(alpha) come from S - alpha,
-which is a sum. Computed in float64, returned in the type of the evidence.
+which is a sum. Computed in the widest type of the device, returned in the type of the evidence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from nescio._checks import at_least_float32
+from nescio._precision import widest
 from nescio.functional._kernels.any_prior import DIGAMMA_SERIES, DIGAMMA_SHIFT
 from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import RowLoss
 
+MANY = 20.0  # from here on three terms of an asymptotic series are all of a float32
 PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memory
 
 
@@ -69,7 +71,7 @@ def fisher_information(evidence: Tensor, prior: float = 1.0) -> tuple[Tensor, Te
     ln |I| = sum_k ln psi'(alpha_k) + ln psi'(S) + ln [sum_k r(alpha_k) - r(S)], r(x) = x - 1 / psi'(x), which
     goes from 0 to 1/2: the printed 1 - sum_k psi'(S) / psi'(alpha_k) is rounding alone where alpha is large.
     """
-    alpha = evidence.double() + prior
+    alpha = widest(evidence) + prior
     strength = alpha.sum(-1)
     information, gaps = _trigamma_and_gap(alpha)
     of_strength, gap_of_strength = _trigamma_and_gap(strength)
@@ -101,7 +103,7 @@ def _trigamma_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def entropy(evidence: Tensor, normalized: bool = False, prior: float = 1.0) -> Tensor:
     """-sum_k p_k ln p_k of the mean p = alpha / S, (...); normalized: as a part of ln K."""
-    e = evidence.double()
+    e = widest(evidence)
     alpha = e + prior
     rest = others(e, prior)
     value = (alpha / (alpha + rest) * torch.log1p(rest / alpha)).sum(-1)
@@ -112,7 +114,7 @@ def entropy(evidence: Tensor, normalized: bool = False, prior: float = 1.0) -> T
 
 def expected_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """-sum_k p_k (psi(alpha_k + 1) - psi(S + 1)), (...)."""
-    e = evidence.double()
+    e = widest(evidence)
     alpha = e + prior
     rest = others(e, prior)
     value = (alpha / (alpha + rest) * digamma_difference(alpha + 1, rest)).sum(-1)
@@ -121,7 +123,7 @@ def expected_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
 
 def mutual_information(evidence: Tensor, prior: float = 1.0) -> Tensor:
     """Entropy less expected entropy, sum_k p_k d(alpha_k) - d(S) with d(x) = psi(x + 1) - ln x, (...)."""
-    e = evidence.double()
+    e = widest(evidence)
     alpha = e + prior
     strength = alpha.sum(-1)
     value = (alpha * _digamma_excess(alpha)).sum(-1) / strength - _digamma_excess(strength)
@@ -139,7 +141,13 @@ def _digamma_excess(x: Tensor) -> Tensor:
     for coefficient in DIGAMMA_SERIES:
         power = power * inverse
         series = series + coefficient * power
-    return torch.log1p((DIGAMMA_SHIFT - 0.5) / x) + series - climbed
+    excess = torch.log1p((DIGAMMA_SHIFT - 0.5) / x) + series - climbed
+    if x.dtype == torch.float64:
+        return excess
+    # In float32 this loses a digit where x is large, and there the asymptotic series is short.
+    inverse = 1 / x
+    asymptotic = inverse * (0.5 - inverse * (1 / 12 - inverse.square() * (1 / 120)))
+    return torch.where(x > MANY, asymptotic, excess)
 
 
 def differential_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
@@ -152,7 +160,7 @@ def differential_entropy(evidence: Tensor, prior: float = 1.0) -> Tensor:
     if prior == 1:
         return -divergence(evidence) - constant
     # The mean of ln D(prior) under D(alpha): it is a constant for prior 1 only.
-    e = evidence.double()
+    e = widest(evidence)
     mean_logs = -digamma_difference(e + prior, others(e, prior)).sum(-1)
     value = -divergence(e, prior) - (constant + (prior - 1) * mean_logs)
     return value.to(evidence.dtype)

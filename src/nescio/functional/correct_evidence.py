@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from nescio._checks import at_least_float32, describe, require_floating, require_prior
+from nescio._precision import widest
 from nescio.errors import InputError
 from nescio.functional.risks import (
     IGNORE_INDEX,
@@ -60,7 +61,7 @@ def correct_evidence_regularizer(
     if evidence.shape != logits.shape:
         raise InputError(f"evidence must be {tuple(logits.shape)} like the logits, got {describe(evidence)}")
     prior_strength = logits.shape[1] * require_prior(prior)
-    uncertainty = prior_strength / (evidence.double().sum(1) + prior_strength)
+    uncertainty = prior_strength / (widest(evidence).sum(1) + prior_strength)
     outputs = at_least_float32(logits)
     if targets.is_floating_point():
         require_soft_labels(logits, targets, validate)

@@ -53,6 +53,11 @@ def exp(logits: Tensor) -> Tensor:
     """exp(z) with z held within [-10, 30]; beyond, the value stays and the gradient goes on."""
     if not torch.is_grad_enabled():
         return logits.clamp(EXP_LOWEST, EXP_HIGHEST).exp()
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        # The same without a class of its own, which a compiler does not follow into vmap: what holds a logit
+        # counts as a constant.
+        held_by = (logits.clamp(EXP_LOWEST, EXP_HIGHEST) - logits).detach()
+        return (logits + held_by).exp()
     evidence: Tensor = _HeldExp.apply(logits)  # type: ignore[no-untyped-call]
     return evidence
 

@@ -23,6 +23,7 @@ from nescio._checks import (
     require_floating,
     require_prior,
 )
+from nescio._precision import wide_type, widest
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
 from nescio.functional._kernels.autograd import row_loss
@@ -338,7 +339,7 @@ def require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> No
             f"or floating soft labels {tuple(x.shape)}, got {describe(targets)}"
         )
     if looks_at_values(targets, validate) and targets.numel():
-        sums = targets.sum(1, dtype=torch.float64)
+        sums = targets.sum(1, dtype=wide_type(targets.device))
         least = float(targets.amin())
         worst = float((sums - 1).abs().amax())
         if not (least >= 0 and worst <= SUM_TOLERANCE):
@@ -415,11 +416,11 @@ def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
 
 
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
-    """The same for soft labels (M, K): plain formulas on (M, K), in float64."""
+    """The same for soft labels (M, K): plain formulas on (M, K), in the widest type."""
     evidence = loss.activation.function(rows)
     value = evidence.new_zeros(len(rows))
     if loss.risk is not None:
-        value = loss.risk.soft(evidence.double(), soft.double(), loss.prior).to(rows.dtype)
+        value = loss.risk.soft(widest(evidence), widest(soft), loss.prior).to(rows.dtype)
     if loss.divergence_weight:
         misleading = (1 - soft).to(rows.dtype) * evidence
         value = value + loss.divergence_weight * _dirichlet.divergence(misleading, loss.prior)

@@ -78,6 +78,8 @@ def _series_rest(e: Tensor, start: float) -> Tensor:
     The n-th term is c_n e y^(-2n) [1 - mean of (y / start)^i over i = 1 .. 2n - 1].
     """
     inverse = 1 / (start + e)
+    if e.dtype == torch.float32:
+        return _series_rest_of_inverses(e, inverse, 1 / start)
     ratio = (start + e) / start
     total = torch.zeros_like(e)
     power = ratio  # ratio^i
@@ -87,4 +89,17 @@ def _series_rest(e: Tensor, start: float) -> Tensor:
         total = total + coefficient * (e * inverse ** (2 * n)) * (1 - mean)
         powers = powers + power * ratio + power * ratio * ratio
         power = power * ratio * ratio
+    return total
+
+
+def _series_rest_of_inverses(e: Tensor, inverse: Tensor, of_start: float) -> Tensor:
+    """The same by powers of 1 / y and 1 / start, which can't overflow as those of y / start do in float32."""
+    square = inverse * inverse
+    total = torch.zeros_like(e)
+    power = square  # y^(-2n)
+    powers = inverse * of_start  # the sum of y^(i - 2n) start^(-i) over i = 1 .. 2n - 1
+    for n, coefficient in enumerate(DIGAMMA_SERIES, start=1):
+        total = total + coefficient * e * (power - powers / (2 * n - 1))
+        powers = square * (powers + of_start ** (2 * n)) + inverse * of_start ** (2 * n + 1)
+        power = power * square
     return total

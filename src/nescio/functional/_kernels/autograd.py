@@ -6,15 +6,16 @@ is taken through plain differentiable formulas.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nescio._checks import inside_transform
-from nescio.functional._kernels.rowwise import RowLoss, differentiable, evaluate
+from nescio._precision import has_float64
+from nescio.functional._kernels.rowwise import RowLoss, differentiable
+from nescio.functional._kernels.rowwise import evaluate as evaluate_in_blocks
+from nescio.functional._kernels.traced import TracedRowLoss, evaluate_traced
 
 
 def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
@@ -25,7 +26,7 @@ def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     if torch.compiler.is_exporting():
         return differentiable(x, targets, loss)  # whatever the size of the batch
     if torch.compiler.is_compiling():
-        return _outside_the_compiler()(x, targets, loss)
+        return _inside_the_compiler(x, targets, loss)
     return _apply(x, targets, loss)
 
 
@@ -44,15 +45,19 @@ def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     return value
 
 
-@cache
-def _outside_the_compiler() -> Callable[[Tensor, Tensor | None, RowLoss], Tensor]:
-    """The loss is a few hand-made passes already: a compiler would only unroll them.
+def _inside_the_compiler(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
+    if loss.prior != 1 or inside_transform():
+        return differentiable(x, targets, loss)
+    value: Tensor = TracedRowLoss.apply(x, targets, loss)  # type: ignore[no-untyped-call]
+    return value
 
-    Not made at import: asking for it loads the compiler, which takes a second.
-    """
-    left_alone: Callable[[Tensor, Tensor | None, RowLoss], Tensor]
-    left_alone = torch.compiler.disable(_apply)  # type: ignore[no-untyped-call]
-    return left_alone
+
+def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
+    """The loss (M,), and its gradient with respect to x (M, K) times the expected scale."""
+    if x.dtype == torch.float64 or has_float64(x.device):
+        return evaluate_in_blocks(x, targets, loss)
+    value, gradient = evaluate_traced(x, targets, loss)
+    return value, gradient * loss.expected_scale
 
 
 class _RowLoss(torch.autograd.Function):

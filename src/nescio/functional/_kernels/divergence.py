@@ -131,21 +131,19 @@ def element_constants(result: torch.dtype, work: torch.dtype, device: torch.devi
     )
 
 
-class RowConstants(NamedTuple):
-    """Constants of the row part for one number of classes."""
+class RowNumbers(NamedTuple):
+    """Numbers of the row part for one number of classes; polynomials with the lowest power first."""
 
     kappa: float
-    value: Polynomial  # in rho
-    slope: Polynomial  # in rho
+    value: tuple[float, ...]  # in rho
+    slope: tuple[float, ...]  # in rho
     log_limit: float
-    log_series: Polynomial  # of (log1p(r) - r) / r^2
+    log_series: tuple[float, ...]  # of (log1p(r) - r) / r^2
 
 
-@_kept
-def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -> RowConstants:
+def row_numbers(num_classes: int, result: torch.dtype) -> RowNumbers:
     """From lnG(y + 1/2) = y ln y - y + const + sum_n a_n (y + b)^-n, the a_n fitted for y >= 3/2."""
     fitted = coefficients(result)
-    like = torch.empty((), dtype=torch.float64, device=device)
     kappa = num_classes - 0.5 + fitted.row_pole
     negligible = 1e-9
     log_limit = 1e-5
@@ -160,12 +158,30 @@ def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -
     value = tuple(-(i + 1) * math.fsum(scaled[i:]) for i in range(len(scaled)))
     slope = tuple(-n * (n + 1) * a / kappa for n, a in enumerate(scaled, start=1))
     series = tuple((-1) ** (i + 1) / (i + 2) for i in range(log_terms))
+    return RowNumbers(kappa=kappa, value=value, slope=slope, log_limit=log_limit, log_series=series)
+
+
+class RowConstants(NamedTuple):
+    """The same as tensors on a device."""
+
+    kappa: float
+    value: Polynomial
+    slope: Polynomial
+    log_limit: float
+    log_series: Polynomial
+
+
+@_kept
+def row_constants(num_classes: int, result: torch.dtype, device: torch.device) -> RowConstants:
+    """The numbers of the row part, ready to compute with."""
+    numbers = row_numbers(num_classes, result)
+    like = torch.empty((), dtype=torch.float64, device=device)
     return RowConstants(
-        kappa=kappa,
-        value=Polynomial.of(value, like),
-        slope=Polynomial.of(slope, like),
-        log_limit=log_limit,
-        log_series=Polynomial.of(series, like),
+        kappa=numbers.kappa,
+        value=Polynomial.of(numbers.value, like),
+        slope=Polynomial.of(numbers.slope, like),
+        log_limit=numbers.log_limit,
+        log_series=Polynomial.of(numbers.log_series, like),
     )
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nescio._precision import widest
 from nescio.functional._kernels import divergence as kernel
 from nescio.functional._kernels.any_prior import divergence_from
 from nescio.functional.evidence import IDENTITY, Activation
@@ -156,8 +157,8 @@ def _into_gradient(
 
 
 def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    """The same loss (M,) from differentiable parts in float64, for second derivatives and any prior."""
-    evidence = loss.activation.function(x.double())
+    """The same loss (M,) from differentiable parts in the widest type: any prior, second derivatives."""
+    evidence = loss.activation.function(widest(x))
     others = evidence
     if targets is not None:
         others = evidence.scatter(1, targets.unsqueeze(1), 0.0)
@@ -174,7 +175,8 @@ def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
 
 
 def _any_divergence(evidence: Tensor, prior: float) -> Tensor:
-    if prior == 1:
+    # The textbook's terms need float64 to cancel in.
+    if prior == 1 and evidence.dtype == torch.float64:
         return textbook_divergence(evidence)
     return divergence_from(evidence, prior)
 

@@ -1,0 +1,214 @@
+"""The losses inside a compiler: one whole graph, with the numbers of the eager evaluation."""
+
+from itertools import product
+
+import pytest
+import torch
+from tests import references as ref
+from tests.functional.test_accuracy import LIMITS, LOSSES, check_row, evidence_rows
+
+import nescio as ev
+from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._kernels.traced import evaluate_traced
+from nescio.functional.risks import RISKS
+from nescio.losses import IEDLLoss, REDLoss
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the compiler's own, about itself
+
+EVIDENCE = ("exp", "relu", "softplus", torch.square)
+WEIGHTS = torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0, 1.0, 1.0, 0.0, 1.0])
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch.compiler.reset()
+
+
+def batch(n=12, classes=9, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(n, classes, generator=generator)
+    return logits, torch.randint(classes, (n,), generator=generator)
+
+
+def with_gradient(loss, logits, targets):
+    z = logits.clone().requires_grad_()
+    value = loss(z, targets)
+    (gradient,) = torch.autograd.grad(value.sum(), z)
+    return value.detach(), gradient
+
+
+def assert_same_compiled(loss, logits, targets, backend="aot_eager", **options):
+    compiled = torch.compile(loss, fullgraph=True, backend=backend, **options)
+    found = with_gradient(compiled, logits, targets)
+    torch.testing.assert_close(found, with_gradient(loss, logits, targets), rtol=2e-6, atol=1e-6)
+    return compiled
+
+
+# ------------------------------------------------------------------------------------------------ the numbers
+
+
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("classes", [2, 3, 7, 8, 10, 40, 1000])
+@pytest.mark.parametrize("name", LOSSES)
+def test_value_and_gradient_against_many_digits(name, classes, dtype):
+    loss = RowLoss(risk=RISKS.get(name), divergence_weight=float(name == "misleading"))
+    evidence = evidence_rows(classes, dtype)
+    _, exact, exact_gradient = LOSSES[name]
+    targets = torch.full((len(evidence),), classes - 1)
+    values, gradients = evaluate_traced(evidence, targets, loss)
+    assert values.dtype == gradients.dtype == dtype
+    for row, value, gradient in zip(evidence.tolist(), values.tolist(), gradients.tolist(), strict=True):
+        y = classes - 1
+        check_row(value, gradient, exact(row, y), exact_gradient(row, y), dtype)
+
+
+@pytest.mark.parametrize("classes", [10, 1000])
+def test_compiled_to_machine_code_it_keeps_its_digits(classes):
+    """Risk and divergence at once, by the compiler that users have."""
+    evidence = evidence_rows(classes, torch.float32)
+    targets = torch.zeros(len(evidence), dtype=torch.int64)
+
+    def both(e, y):
+        risk = ev.functional.cross_entropy_risk(e, y)
+        return torch.stack([risk, ev.functional.misleading_divergence(e, y)])
+
+    e = evidence.requires_grad_()
+    values = torch.compile(both, fullgraph=True)(e, targets)
+    for number, name in enumerate(("cross_entropy", "misleading")):
+        _, exact, exact_gradient = LOSSES[name]
+        (gradients,) = torch.autograd.grad(values[number].sum(), e, retain_graph=True)
+        rows = zip(e.tolist(), values[number].tolist(), gradients.tolist(), strict=True)
+        for row, value, gradient in rows:
+            check_row(value, gradient, exact(row, 0), exact_gradient(row, 0), torch.float32)
+
+
+@pytest.mark.parametrize("classes", [2, 7, 8, 31, 100])
+def test_rows_of_equal_evidence(classes):
+    level = torch.cat([torch.logspace(-12, 12, 400), torch.linspace(0.3, 3.0, 2000)]).unsqueeze(1)
+    rows = level.expand(-1, classes)
+    exact = ev.functional.divergence(rows.double())
+    found, _ = evaluate_traced(rows, None, RowLoss(divergence_weight=1.0))
+    error = (found.double() - exact).abs() / exact
+    assert error.max() <= LIMITS[torch.float32][0]
+
+
+def test_the_divergence_of_all_classes():
+    evidence = evidence_rows(10, torch.float32)
+    values, gradients = evaluate_traced(evidence, None, RowLoss(divergence_weight=1.0))
+    for row, value, gradient in zip(evidence.tolist(), values.tolist(), gradients.tolist(), strict=True):
+        exact_value = ref.exact_divergence(row)
+        check_row(value, gradient, exact_value, ref.exact_divergence_gradient(row), torch.float32)
+
+
+# -------------------------------------------------------------------------------------------------- the graph
+
+
+@pytest.mark.parametrize(("risk", "evidence"), list(product(RISKS, EVIDENCE)))
+def test_every_risk_and_evidence_function_in_one_graph(risk, evidence):
+    logits, targets = batch()
+    assert_same_compiled(ev.EvidentialLoss(risk=risk, evidence=evidence, annealing_epochs=0), logits, targets)
+
+
+@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("prior", [1.0, 0.1])
+@pytest.mark.parametrize("loss", [ev.EvidentialLoss, REDLoss])
+def test_soft_labels_and_other_priors(loss, risk, prior):
+    logits, targets = batch()
+    loss = loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS)
+    assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
+    targets[3] = -100
+    assert_same_compiled(loss, logits, targets)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reductions_and_ignored_samples(reduction, weighted):
+    logits, targets = batch()
+    targets[::4] = -100
+    weights = WEIGHTS if weighted else None
+    loss = ev.EvidentialLoss(reduction=reduction, class_weight=weights, annealing_epochs=0)
+    assert_same_compiled(loss, logits, targets)
+
+
+def test_i_edl_in_one_graph():
+    logits, targets = batch()
+    loss = IEDLLoss(annealing_epochs=0)
+    assert_same_compiled(loss, logits, targets)
+    assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
+
+
+@pytest.mark.parametrize("classes", [3, 9])
+def test_one_graph_for_batches_of_any_size(classes):
+    loss = ev.EvidentialLoss(annealing_epochs=0)
+    compiled = assert_same_compiled(loss, *batch(12, classes), dynamic=True)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for size in (5, 7, 40):
+            logits, targets = batch(size, classes, seed=size)
+            found = with_gradient(compiled, logits, targets)
+            expected = with_gradient(loss, logits, targets)
+            torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-6)
+
+
+def test_an_epoch_that_moves_on_compiles_no_graph_for_each_step():
+    """Annealing: the weight of the divergence is a number that changes, not a new program."""
+    logits, targets = batch()
+    loss = ev.EvidentialLoss()
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for epoch in (0.1, 0.2):
+        compiled(logits, targets, epoch)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        for epoch in (0.3, 2.5, 7.25):
+            torch.testing.assert_close(compiled(logits, targets, epoch), loss(logits, targets, epoch))
+
+
+def test_pictures_of_logits():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(2, 9, 3, 4, generator=generator)
+    targets = torch.randint(9, (2, 3, 4), generator=generator)
+    assert_same_compiled(ev.EvidentialLoss(annealing_epochs=0), logits, targets)
+
+
+def test_under_autocast():
+    logits, targets = batch()
+    loss = ev.EvidentialLoss(annealing_epochs=0)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = with_gradient(compiled, logits, targets)
+    torch.testing.assert_close(found, with_gradient(loss, logits, targets), rtol=2e-6, atol=1e-6)
+
+
+def test_transforms_inside_the_compiler():
+    logits, targets = batch(4, 3)
+    logits = logits.double()
+    loss = ev.EvidentialLoss(annealing_epochs=0)
+
+    def one(z, y):
+        return loss(z.unsqueeze(0), y.unsqueeze(0))
+
+    for of in (
+        torch.vmap(one),
+        torch.vmap(torch.func.grad(one)),
+        torch.vmap(torch.func.jacrev(torch.func.grad(one))),
+    ):
+        found = torch.compile(of, fullgraph=True, backend="aot_eager")(logits, targets)
+        torch.testing.assert_close(found, of(logits, targets), rtol=1e-7, atol=1e-9)
+
+
+def test_distributed_training(tmp_path):
+    """A compiled network under DistributedDataParallel, the loss in the compiled step."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        logits, targets = batch()
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(9, 9)
+        network = torch.nn.parallel.DistributedDataParallel(layer)
+        loss = ev.EvidentialLoss(annealing_epochs=0)
+        compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+        step = torch.compile(network, backend="aot_eager")
+        compiled(step(logits), targets).backward()
+        found = layer.weight.grad.clone()
+        layer.zero_grad()
+        loss(layer(logits), targets).backward()
+        torch.testing.assert_close(found, layer.weight.grad)
+    finally:
+        torch.distributed.destroy_process_group()
