@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe
+from nescio._precision import widest
 from nescio.errors import InputError, NescioWarning
 from nescio.functional.evidence import MOST_EVIDENCE
 from nescio.opinions.opinion import Opinion
@@ -42,14 +43,21 @@ def _constraint(evidence: Tensor, prior: float) -> Tensor:
         NescioWarning,
         stacklevel=3,
     )
-    sources = evidence.double().unbind(0)
+    sources = widest(evidence).unbind(0)
     prior_strength = evidence.shape[-1] * prior
     fused = sources[0]
     for source in sources[1:]:
         fused = fused + source + fused * source / prior_strength
+        if fused.dtype == torch.float32:  # where the product of all would leave it
+            fused = _held(fused)
     # Products of many saturated sources leave any type; beliefs keep their proportions.
-    scale = (MOST_EVIDENCE / fused.amax(-1, keepdim=True)).clamp_max(1.0)
-    return (fused * scale).to(evidence.dtype)
+    return _held(fused).to(evidence.dtype)
+
+
+def _held(evidence: Tensor) -> Tensor:
+    """Scaled so that the greatest of a row (..., K) is not above the most that evidence can be."""
+    scale = (MOST_EVIDENCE / evidence.amax(-1, keepdim=True)).clamp_max(1.0)
+    return evidence * scale
 
 
 _RULES: dict[str, Callable[[Tensor, float], Tensor]] = {

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nescio._checks import require_whole
+from nescio._precision import exact
 from nescio.errors import InputError
 
 DIRECTIONS = 64  # that features are projected to
@@ -165,11 +166,13 @@ class Gaussians(Distance):
         # Many classes get fewer directions each: the file and the time of a prediction stay small.
         directions = min(DIRECTIONS, max(1, math.isqrt(MOST_ENTRIES // len(present)) - 1))
         projection = _directions(points, directions)
-        points = _with_rest(points, projection).double()
+        points = exact(_with_rest(points, projection))
+        places = places.to(points.device)
         means = torch.stack([points[places == place].mean(0) for place in range(len(present))])
         pooled = _covariance(points - means[places])
         size = len(pooled)
-        ridge = _RIDGE * pooled.diagonal().mean().clamp_min(_LEAST_VARIANCE) * torch.eye(size).double()
+        eye = exact(torch.eye(size, device=projection.device))
+        ridge = _RIDGE * pooled.diagonal().mean().clamp_min(_LEAST_VARIANCE) * eye
         whitening = []
         log_weights = []
         for place, mean in enumerate(means):
@@ -180,9 +183,9 @@ class Gaussians(Distance):
             factor = torch.linalg.cholesky(covariance)
             whitening.append(torch.linalg.inv(factor))
             log_weights.append(math.log(count / len(points)) - factor.diagonal().log().sum())
-        compact = _compact(torch.stack(whitening))
-        centres = (compact @ means.float()[:, :, None]).squeeze(2)
-        return cls(projection, compact, centres, torch.stack(log_weights).float(), is_unit)
+        compact = _compact(torch.stack(whitening)).to(projection.device)
+        centres = (compact @ means.to(compact)[:, :, None]).squeeze(2)
+        return cls(projection, compact, centres, torch.stack(log_weights).to(compact), is_unit)
 
     def __call__(self, features: Tensor) -> Tensor:
         points = _with_rest(_scaled(features, self.is_unit), self.projection)

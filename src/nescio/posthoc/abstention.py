@@ -39,6 +39,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe
+from nescio._precision import exact
 from nescio.errors import InputError, NescioWarning
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.measures import MEASURES
@@ -383,7 +384,7 @@ class _HeldOut:
     def of(cls, prediction: Prediction, labels: Tensor | None, measure: str) -> _HeldOut:
         """Of predictions and checked labels (...); each counts as one independent sample."""
         _require("measure", measure)
-        score = _score(prediction, measure).detach().flatten().double().cpu()
+        score = exact(_score(prediction, measure).detach().flatten()).cpu()
         if not score.numel():
             raise InputError(f"prediction must hold one held-out sample or more, got {len(score)}")
         ordered, order = score.sort()

@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe, require_bool, require_number, require_whole
+from nescio._precision import exact
 from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 
@@ -129,7 +130,7 @@ def conformal_threshold(scores: Tensor, coverage: float) -> float:
             f"a coverage of {_percent(coverage)} needs {fewest_samples(coverage)} held-out samples or more, "
             f"got {len(scores)}"
         )
-    return float(scores.detach().double().sort().values[rank - 1])
+    return float(exact(scores.detach()).sort().values[rank - 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,8 +277,8 @@ class ConformalSets:
             by_class=by_class,
             held_out=len(truth),
             fewest=fewest,
-            held_out_size=float(sizes.double().mean()),
-            held_out_empty=float(is_empty.double().mean()),
+            held_out_size=float(exact(sizes).mean()),
+            held_out_empty=float(exact(is_empty).mean()),
             allow_empty=allow_empty,
             randomized=randomized,
             seed=seed,
@@ -311,11 +312,11 @@ class ConformalSets:
         thresholds = torch.tensor(self.thresholds, dtype=torch.float64, device=scores.device)
         inside = scores <= thresholds
         if self.allow_empty:
-            return inside
+            return inside.to(probabilities.device)
         is_empty = ~inside.any(-1, keepdim=True)
         places = torch.arange(self.num_classes, device=scores.device)
-        is_best = places == probabilities.argmax(-1, keepdim=True)
-        return inside | (is_empty & is_best)
+        is_best = places == probabilities.argmax(-1, keepdim=True).to(scores.device)
+        return (inside | (is_empty & is_best)).to(probabilities.device)
 
     def coverage_interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Where the true coverage of these very thresholds lies, for this share of all held-out draws.
@@ -385,20 +386,20 @@ def _scores(
 ) -> Tensor:
     """As `conformal_scores`, of probabilities (..., K) that are known to be some."""
     # In float64 and summing to 1: else the rounding of float32 decides which class is in a set.
-    exact = probabilities.double()
-    exact = exact / exact.sum(-1, keepdim=True)
+    wide = exact(probabilities)
+    wide = wide / wide.sum(-1, keepdim=True)
     if score == "lac":
-        return 1 - exact
+        return 1 - wide
     if torch.compiler.is_compiling():  # ONNX has no stable sort; its own puts the first of equals first too
-        ordered, order = exact.sort(dim=-1, descending=True)
+        ordered, order = wide.sort(dim=-1, descending=True)
     else:
-        ordered, order = exact.sort(dim=-1, descending=True, stable=True)
+        ordered, order = wide.sort(dim=-1, descending=True, stable=True)
     # The sum of all that are more probable; by the one before, as a difference of sums is not 0 exactly.
     sums = torch.cat((torch.zeros_like(ordered[..., :1]), ordered.cumsum(-1)[..., :-1]), -1)
     if randomized:
-        sums = sums + ordered * _uniform(exact, seed)
+        sums = sums + ordered * _uniform(wide, seed)
     if score == "raps":
-        ranks = torch.arange(1, exact.shape[-1] + 1, device=exact.device)
+        ranks = torch.arange(1, wide.shape[-1] + 1, device=wide.device)
         sums = sums + penalty * (ranks - free_ranks).clamp_min(0)
     return torch.zeros_like(sums).scatter(-1, order, sums)
 
@@ -459,7 +460,7 @@ def _require_probabilities(prediction: object) -> Tensor:
     given = given.detach()
     if not bool(given.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
-    sums = given.double().sum(-1)
+    sums = exact(given).sum(-1)
     if bool((given < 0).any()) or bool(((sums - 1).abs() > _SUM_TOLERANCE).any()):
         raise InputError(
             f"probabilities must be zero or more and sum to 1, got values from {float(given.min()):g} "

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe, require_floating, require_number, require_whole
+from nescio._precision import exact
 from nescio.errors import InputError, NotFiniteError
 
 _CHUNK = 1024  # inputs that are compared with all training samples at a time
@@ -193,27 +194,27 @@ class MahalanobisScore:
         Raises:
             InputError: If these do not fit, are not finite, or all features of each class are the same.
         """
-        given = _require_features(features).double()
+        given = exact(_require_features(features))
         if not isinstance(labels, Tensor) or labels.dtype not in _WHOLE or labels.shape != given.shape[:1]:
             expected = f"whole numbers ({len(given)},), one for each row of features"
             raise InputError(f"labels must be {expected}, got {describe(labels)}")
         means = []
         centred = given.clone()
         for place in sorted(set(labels.tolist())):
-            mine = labels == place
+            mine = labels.to(given.device) == place
             mean = given[mine].mean(0)
             centred[mine] -= mean
             means.append(mean)
         whitening = _whitening(centred.T @ centred / len(centred))
-        return cls((torch.stack(means) @ whitening).to(features.dtype), whitening.to(features.dtype))
+        return cls((torch.stack(means) @ whitening).to(features), whitening.to(features))
 
     def __call__(self, features: Tensor) -> Tensor:
         """The squared distance, (N,), of features (N, F)."""
         given = _require_features(features, len(self.whitening)).to(self.whitening.dtype)
         # In float64: the squares of large numbers cancel in cdist.
-        whitened = (given @ self.whitening).double()
-        distance = torch.cdist(whitened, self.means.double(), compute_mode="donot_use_mm_for_euclid_dist")
-        return distance.amin(1).square().to(features.dtype)
+        whitened = exact(given @ self.whitening)
+        distance = torch.cdist(whitened, exact(self.means), compute_mode="donot_use_mm_for_euclid_dist")
+        return distance.amin(1).square().to(features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +264,8 @@ class ViMScore:
         Raises:
             InputError: If these do not fit, or are not finite.
         """
-        given = _require_features(features).double()
-        outputs = _require_logits(logits).double()
+        given = exact(_require_features(features))
+        outputs = exact(_require_logits(logits))
         if len(outputs) != len(given):
             raise InputError(f"logits must be {len(given)}, one for each row of features, got {len(outputs)}")
         width = given.shape[1]
@@ -281,7 +282,7 @@ class ViMScore:
         scale = 0.0
         if length > 0:
             scale = float(outputs.amax(1).sum() / length)
-        return cls(origin.to(features.dtype), residual.to(features.dtype), scale)
+        return cls(origin.to(features), residual.to(features), scale)
 
     def __call__(self, features: Tensor, logits: Tensor) -> Tensor:
         """The score, (N,), of features (N, F) and logits (N, K)."""
@@ -309,8 +310,8 @@ def _origin(weight: Tensor, bias: Tensor | None, width: int) -> Tensor:
         return torch.zeros(width, dtype=torch.float64)
     if not isinstance(bias, Tensor) or bias.shape != weight.shape[:1]:
         raise InputError(f"bias must be ({len(weight)},), got {describe(bias)}")
-    inverse: Tensor = torch.linalg.pinv(weight.detach().double())
-    return -inverse @ bias.detach().double()
+    inverse: Tensor = torch.linalg.pinv(exact(weight.detach()))
+    return -inverse @ exact(bias.detach())
 
 
 def _whitening(covariance: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import LARGEST, describe, require_number
+from nescio._precision import exact
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
@@ -137,7 +138,7 @@ def negative_log_likelihood(
     if trust is not None:
         said = discounted(said, trust)
     of_labels = said.probabilities.gather(-1, labels[:, None]).squeeze(-1)
-    return float(-_logarithm(of_labels).double().mean())
+    return float(-exact(_logarithm(of_labels)).mean())
 
 
 class _Objective:
@@ -145,11 +146,11 @@ class _Objective:
 
     def __init__(self, prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
         if isinstance(prediction, Opinion):
-            self.prediction: Prediction = Opinion(prediction.evidence.double(), prediction.prior)
+            self.prediction: Prediction = Opinion(exact(prediction.evidence), prediction.prior)
         else:
-            self.prediction = Categorical(prediction.probabilities.double())
-        self.labels = labels
-        self.trust = trust if trust is None else trust.double()
+            self.prediction = Categorical(exact(prediction.probabilities))
+        self.labels = labels.to(self.prediction.probabilities.device)
+        self.trust = trust if trust is None else exact(trust)
 
     def __call__(self, log_scale: float) -> float:
         said = Temperature(_scale_of(log_scale)).apply(self.prediction)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from nescio._precision import exact
 from nescio.methods.base import FeatureBatch
 
 # Features that never change have no variance at all: a share of all variance is added to each.
@@ -74,7 +75,7 @@ class ClassGaussians(nn.Module):
         covariance = scatter / freedom.clamp_min(1).view(-1, 1, 1)
         variances = covariance.diagonal(dim1=1, dim2=2).mean(1)
         added = (ridge * variances).clamp_min(_LEAST_VARIANCE)
-        eye = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
+        eye = exact(torch.eye(means.shape[1], device=self.means.device))
         factor = torch.linalg.cholesky(covariance + added.view(-1, 1, 1) * eye)
         whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
         log_roots = factor.diagonal(dim1=1, dim2=2).log().sum(1)
@@ -87,12 +88,13 @@ class ClassGaussians(nn.Module):
 
     def _means(self, batches: Iterable[FeatureBatch]) -> tuple[Tensor, Tensor]:
         """The weight (K,) and the mean (K, F) of each class, in float64."""
-        counts = self.log_scale.new_zeros(self.log_scale.shape, dtype=torch.float64)
-        sums = self.means.new_zeros(self.means.shape, dtype=torch.float64)
+        counts = exact(torch.zeros_like(self.log_scale))
+        sums = exact(torch.zeros_like(self.means))
         for batch in batches:
             weights = _weights_of(batch)
-            counts.index_add_(0, batch.labels, weights)
-            sums.index_add_(0, batch.labels, batch.features.double() * weights.unsqueeze(1))
+            labels = batch.labels.to(counts.device)
+            counts.index_add_(0, labels, weights)
+            sums.index_add_(0, labels, exact(batch.features) * weights.unsqueeze(1))
         return counts, sums / counts.clamp_min(1).unsqueeze(1)
 
     def _scatter(self, batches: Iterable[FeatureBatch], means: Tensor) -> Tensor:
@@ -100,9 +102,10 @@ class ClassGaussians(nn.Module):
         num_classes, num_features = means.shape
         scatter = means.new_zeros(num_classes, num_features, num_features)
         for batch in batches:
-            away = (batch.features.double() - means[batch.labels]) * _weights_of(batch).sqrt().unsqueeze(1)
+            labels = batch.labels.to(means.device)
+            away = (exact(batch.features) - means[labels]) * _weights_of(batch).sqrt().unsqueeze(1)
             for label in range(num_classes):
-                of_class = away[batch.labels == label]
+                of_class = away[labels == label]
                 scatter[label].addmm_(of_class.T, of_class)
         return scatter
 
@@ -110,7 +113,8 @@ class ClassGaussians(nn.Module):
         least = math.inf
         most = -math.inf
         for batch in batches:
-            found = self.log_density(batch.features)[_weights_of(batch) > 0]
+            found = self.log_density(batch.features)
+            found = found[_weights_of(batch).to(found.device) > 0]
             if len(found):
                 least = min(least, float(found.min()))
                 most = max(most, float(found.max()))
@@ -122,5 +126,5 @@ class ClassGaussians(nn.Module):
 def _weights_of(batch: FeatureBatch) -> Tensor:
     """The weight of each sample (N,) in float64."""
     if batch.weights is None:
-        return torch.ones(len(batch.labels), dtype=torch.float64, device=batch.labels.device)
-    return batch.weights.double()
+        return exact(torch.ones_like(batch.labels))
+    return exact(batch.weights)

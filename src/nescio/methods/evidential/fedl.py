@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from nescio._checks import at_least_float32, require_bool, require_whole
+from nescio._precision import widest
 from nescio.encoders import Ability, EncoderSpec, features_of, replace_head
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
@@ -148,7 +149,7 @@ class FEDL(Method):
 
 
 class Moments(NamedTuple):
-    """Of flexible Dirichlet distributions, all (N, K) in float64; `rest` is 1 less what it is the rest of."""
+    """Of flexible Dirichlet distributions, each (N, K); `rest` is 1 less what it is the rest of."""
 
     mean: Tensor
     mean_rest: Tensor
@@ -163,11 +164,11 @@ def flexible_moments(outputs: Tensor) -> Moments:
     Args:
         outputs: (N, 2 K + 1): g1 of K classes, g2 of K classes, g3.
     """
-    wide = outputs.double()
+    wide = widest(outputs)
     num_classes = (outputs.shape[1] - 1) // 2
     alpha = exp(wide[:, :num_classes])
     share = wide[:, num_classes:-1].softmax(1)
-    tau = softplus(outputs[:, -1:]).double()
+    tau = widest(softplus(outputs[:, -1:]))
     counts = alpha + tau * share
     total = alpha.sum(1, keepdim=True) + tau
     # 1 - mu and 1 - p as sums of the others: a difference would lose its digits next to 1.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from nescio._checks import at_least_float32, require_number, require_whole
+from nescio._precision import widest
 from nescio.encoders import Ability, EncoderSpec, replace_head
 from nescio.errors import InputError
 from nescio.functional import cross_entropy_risk, divergence
@@ -162,8 +163,8 @@ class DensityHead(nn.Module):
         return log_evidence.to(latent.dtype).unsqueeze(1) + log_probabilities
 
     def log_density(self, latent: Tensor) -> Tensor:
-        """ln q (N,) of latent vectors (N, D), in float64."""
-        place = latent.double()
+        """ln q (N,) of latent vectors (N, D), in the widest type."""
+        place = widest(latent)
         log_determinant = place.new_zeros(place.shape[0])
         for step in self.flow:
             place, added = step(place)
@@ -191,15 +192,15 @@ class RadialStep(nn.Module):
         )  # beta + a before softplus
 
     def forward(self, place: Tensor) -> tuple[Tensor, Tensor]:
-        """x' (N, D) of x (N, D), both float64, and the logarithm of the determinant (N,)."""
-        distance = softplus(self.raw_distance.double())  # a
-        reach = softplus(self.raw_strength.double())  # beta + a, above 0
-        away = place - self.center.double()
+        """x' (N, D) of x (N, D), both in the widest type, and the logarithm of the determinant (N,)."""
+        distance = softplus(widest(self.raw_distance))  # a
+        reach = softplus(widest(self.raw_strength))  # beta + a, above 0
+        away = place - widest(self.center)
         radius = torch.linalg.vector_norm(away, dim=1)
         pull = 1 / (distance + radius)  # h
         # 1 + beta h = (r + beta + a) h and 1 + beta h - beta h^2 r = 1 + beta a h^2 as sums of what is above
         # zero: their logarithms stay finite however close beta comes to -a.
         stretch = (radius + reach) * pull
         along = (radius * (radius + 2 * distance) + distance * reach) * pull.square()
-        moved = self.center.double() + stretch.unsqueeze(1) * away
+        moved = widest(self.center) + stretch.unsqueeze(1) * away
         return moved, (place.shape[1] - 1) * stretch.log() + along.log()
