@@ -213,7 +213,7 @@ def test_fusion_of_two_by_the_formulas_for_two():
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_fusion_of_beliefs_is_fusion_of_evidence(count):
-    """SCIENCE.md section 5: sums, means, means weighted by 1 - u, and e1 + e2 + e1 e2 / K."""
+    """Sums, means, means weighted by 1 - u, and e1 + e2 + e1 e2 / K."""
     evidence = list(torch.rand(count, 6, 4, generator=torch.Generator().manual_seed(1)).double() * 20)
     opinions = [(ref.naive_belief(e), ref.naive_uncertainty(e)) for e in evidence]
     confidence = [1 - u.unsqueeze(-1) for _, u in opinions]

@@ -38,7 +38,7 @@ def test_the_best_comes_first_and_what_is_missing_is_named():
     ]
     assert rows[1][2] == "2"
     assert rows[1][7] == "0.910 ± 0.014"
-    assert "Not measured: Softmax, EDL (as in the paper), RED with temperature and trust, I-EDL," in page
+    assert "Not measured: Softmax, EDL (equation 5, weight 1), RED with temperature and trust, I-EDL," in page
 
 
 def test_ranks_are_sorted_by_auroc():

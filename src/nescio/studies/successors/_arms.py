@@ -66,7 +66,7 @@ _ALL = (
     Arm("edl", "EDL (library's default)", EDL, UNCERTAINTY, "Sensoy et al. 2018, equation 4"),
     Arm(
         "edl-paper",
-        "EDL (as in the paper)",
+        "EDL (equation 5, weight 1)",
         {**EDL, "risk": "squared_error", "divergence_weight": 1.0},
         UNCERTAINTY,
         "Sensoy et al. 2018, equation 5, weight 1",

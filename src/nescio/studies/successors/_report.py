@@ -20,8 +20,8 @@ from nescio.studies.successors.experiments import NAME
 TITLE = "After EDL: its successors side by side"
 INTRODUCTION = (
     "Every evidential method of the library and every baseline, as trained and with temperature and trust, "
-    "three seeds each, under one protocol: one network, one optimiser and one number of steps on a data set, "
-    "the same training data, and the same test and OOD inputs for all.",
+    "under one protocol, with as many seeds as the tables say: one network, one optimiser and one number of "
+    "steps on a data set, the same training data, and the same test and OOD inputs for all.",
     "Methods have the settings of their authors, those for CIFAR-10 on CIFAR5 and those for MNIST elsewhere; "
     "nothing was tuned on what is reported here. Settings of this library were chosen on other data: the "
     "default loss on parts of the training data of penbased, satimage, digits, CIFAR-10 and CLINC150 and on "
