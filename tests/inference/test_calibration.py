@@ -15,12 +15,14 @@ from nescio.data import Dataset, Table
 from nescio.encoders import MLPSpec
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
 from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
+from nescio.inference._layers import features_at
 from nescio.inference.model import TrainedModel
-from nescio.methods import EDL, FFGU, Dropout, Ensemble, Softmax
+from nescio.methods import DAEDL, EDL, FEDL, FFGU, Dropout, Ensemble, Method, Softmax
 from nescio.metrics import negative_log_likelihood
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.state import Posthoc
+from nescio.posthoc.temperature import Temperature
 from nescio.posthoc.trust import Trust
 from nescio.training import TrainingSettings
 
@@ -165,6 +167,33 @@ def test_methods_with_several_passes_have_trust(method, tmp_path) -> None:
         said = model.predict_with_p_values(images, independent=independent)
         assert said.p_values.shape == (5,)
     assert (model.predict_with_p_values(255 - images).prediction.uncertainty > 0.9).all()
+
+
+@pytest.mark.parametrize("method", [DAEDL(), FEDL()])
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_doubt_without_evidence_is_discounted_and_not_replaced(method: Method, tmp_path) -> None:
+    """Methods whose uncertainty is no rest of their evidence keep it, and their labels, after all of it."""
+    import onnxruntime
+
+    data = blobs()
+    model = TrainedModel.train(data, method, settings=QUICK, posthoc="all")
+    assert model.posthoc is not None
+    # A temperature that does something, whatever was fitted.
+    model = model.with_posthoc(replace(model.posthoc, temperature=Temperature(2.0)))
+    trust = model.posthoc.trust
+    inputs = torch.cat([blobs(seed=5).inputs, FAR])
+    own = model.with_posthoc(None).predict(inputs)
+    said = model.predict(inputs)
+    factors = trust(features_at(model, inputs, trust.layer))
+    torch.testing.assert_close(said.uncertainty, 1 - factors * (1 - own.uncertainty))
+    assert (said.uncertainty - said.entropy(normalized=True)).abs().max() > 0.01
+    assert torch.equal(said.labels, own.labels)
+    assert said.uncertainty[-len(FAR) :].min() > 0.99
+    model.export_onnx(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    outputs = dict(zip(names, session.run(None, {"inputs": inputs.numpy()}), strict=True))
+    torch.testing.assert_close(torch.from_numpy(outputs["uncertainty"]), said.uncertainty, rtol=0, atol=1e-5)
 
 
 def test_the_temperature_lowers_the_loss_of_what_was_set_aside() -> None:
