@@ -11,7 +11,7 @@ from tests.data.preprocess.words import WORDS
 from tests.inference.pretrained import TinySpec
 from tests.inference.small_texts import BagOfWordsSpec
 
-from nescio.data import Dataset, TextPreprocess, open_source
+from nescio.data import Dataset, Table, TextPreprocess, open_source
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL
 from nescio.training import TrainingSettings
@@ -208,6 +208,34 @@ def test_a_table_model_has_a_form_of_its_columns(visit, serving_here, animals, e
         page.get_by_role("button", name="Usual values").click()
         expect(card(page, "animals", ".detail")).to_contain_text("Uncertainty")
         expect(seen).to_have_attribute("aria-invalid", "false")
+
+
+def test_a_model_with_trust_says_how_usual_an_input_is(visit, serving_here, animals, expect):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(900) % 3
+    rows = torch.randn(900, 4, generator=generator)
+    rows[torch.arange(900), labels] += 4
+    data = Table(rows, labels, ("a", "b", "c"), "blobs")
+    settings = TrainingSettings(epochs=4, learning_rate=0.01, device="cpu")
+    trusted = TrainedModel.train(data, settings=settings, posthoc="all")
+    with serving_here({"trusted": trusted, "animals": animals}) as at:
+        page = visit(at)
+        page.get_by_role("button", name="trusted").click()
+        fields = page.locator(".field input")
+        for place, value in enumerate(("4", "0", "0", "0")):
+            fields.nth(place).fill(value)
+        usual = card(page, "trusted", ".usual")
+        expect(card(page, "trusted", ".sentence")).to_have_text("It is an a")
+        expect(usual).to_have_text(re.compile(r"^Of known inputs, \d+% lie as far from the training data\.$"))
+        fields.nth(3).fill("90")
+        expect(card(page, "trusted", ".sentence")).to_have_text(UNKNOWN)
+        expect(usual).to_have_text("Of known inputs, 1% lie as far from the training data.")
+        expect(usual).to_have_attribute("title", re.compile(r"^p-value 0\.011: "))  # 1 of 91
+        fields.nth(3).fill("")
+        expect(usual).to_be_hidden()
+        page.get_by_role("button", name="animals").click()
+        expect(card(page, "animals", ".detail")).to_contain_text("Uncertainty")
+        expect(card(page, "animals", ".usual")).to_be_hidden()
 
 
 def test_the_keyboard_reaches_every_input(visit, serving_here, fruit, intents, animals, expect):

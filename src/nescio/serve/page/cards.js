@@ -1,7 +1,7 @@
 // A card for each model: its name, what it says, and with how much belief.
 
 import { Bars, classRows } from "./bars.js";
-import { UNKNOWN, accepts, itIs, itMayBe, percent } from "./verdict.js";
+import { UNKNOWN, accepts, howUsual, itIs, itMayBe, percent } from "./verdict.js";
 
 const NOTES = {
   evidential: "Belief and uncertainty add up to 1. A line on the last bar is the threshold.",
@@ -36,7 +36,8 @@ export class Card {
     if (opinion.error !== null) this.fail(opinion.error);
     else if (this.model.evidential) this.showOpinion(opinion, threshold, mark);
     else this.showProbabilities(opinion, mark);
-    this.maySay(itMayBe(opinion.set));
+    this.beside(".usual", howUsual(opinion.p_value), opinion.p_value === null ? "" : promise(opinion.p_value));
+    this.beside(".set", itMayBe(opinion.set), this.model.sets ?? "");
   }
 
   showOpinion(opinion, threshold, mark) {
@@ -61,7 +62,8 @@ export class Card {
   clear(sentence, detail, mark) {
     this.say(sentence);
     this.detail(detail);
-    this.maySay(null);
+    this.beside(".usual", null);
+    this.beside(".set", null);
     this.fill(this.model.classes.map(() => 0), 0, mark);
   }
 
@@ -85,18 +87,22 @@ export class Card {
     }
   }
 
-  // text: null for nothing. What it promises is said where the pointer rests on it.
-  maySay(text) {
-    const place = this.part(".set");
+  // text: null for nothing. title: what it promises, said where the pointer rests on it.
+  beside(selector, text, title = "") {
+    const place = this.part(selector);
     place.hidden = text === null;
     place.textContent = text ?? "";
-    place.title = this.model.sets ?? "";
+    place.title = title;
   }
 
   detail(text) {
     this.part(".detail").textContent = text;
     this.part(".detail").classList.remove("attention");
   }
+}
+
+function promise(pValue) {
+  return `p-value ${pValue.toPrecision(2)}: of inputs like those held out from the training, at most a share a has one of a or less`;
 }
 
 function about({ about: method, encoder, trained_on: data }) {

@@ -21,6 +21,12 @@ export function itMayBe(set) {
   return `It may be: ${set.join(", ")}.`;
 }
 
+// The p-value of an input in words; null for a model without trust.
+export function howUsual(value) {
+  if (value === null) return null;
+  return `Of known inputs, ${percent(value)} lie as far from the training data.`;
+}
+
 export function percent(value) {
   if (value > 0 && value < 0.01) return "under 1%";
   if (value < 1 && value > 0.99) return "over 99%";
