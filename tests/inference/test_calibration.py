@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -351,3 +354,44 @@ def test_opinions_stay_opinions(model: TrainedModel) -> None:
         assert isinstance(prediction, Opinion)
         torch.testing.assert_close(prediction.belief.sum(1) + prediction.uncertainty, torch.ones(5))
     assert MLPSpec(8, 3).distance_layer == "inputs"
+
+
+IN_EACH_PROCESS = """
+import os
+import sys
+
+import torch
+from tests.inference.test_calibration import FAR, QUICK, blobs
+
+from nescio.inference.model import TrainedModel
+
+model = TrainedModel.train(blobs(), settings=QUICK, posthoc="all")
+said = model.predict_with_p_values(torch.cat([blobs(seed=1).inputs, FAR]))
+found = {
+    "scale": torch.tensor(model.posthoc.temperature.scale),
+    "uncertainty": said.prediction.uncertainty,
+    "p_values": said.p_values,
+}
+torch.save(found, sys.argv[1] + os.environ.get("RANK", "alone"))
+"""
+
+
+def test_processes_of_torchrun_fit_the_same_as_one(tmp_path) -> None:
+    script = tmp_path / "calibrate.py"
+    script.write_text(IN_EACH_PROCESS)
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
+    for start in ([sys.executable], launch):
+        words = [*start, str(script), str(tmp_path / "found-")]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    alone = torch.load(tmp_path / "found-alone")
+    first = torch.load(tmp_path / "found-0")
+    second = torch.load(tmp_path / "found-1")
+    for name, expected in alone.items():
+        assert torch.equal(first[name], second[name])
+        # Sums of gradients in another order; the p-values are steps of 1 / 91.
+        atol = 2 / 91 if name == "p_values" else 1e-2
+        torch.testing.assert_close(first[name], expected, rtol=1e-2, atol=atol)
