@@ -7,7 +7,7 @@ from nescio.encoders.base import FEATURES, INPUTS
 from nescio.errors import InputError
 from nescio.inference._layers import distance_layer, features_at, predict_at_layer
 from nescio.inference.model import untrained_model
-from nescio.methods import DAEDL, EDL, FFGU, Dropout, Ensemble, Softmax
+from nescio.methods import DAEDL, EDL, FEDL, FFGU, MNFG, Dropout, Ensemble, Softmax
 
 IMAGES = torch.rand(6, 1, 28, 28, generator=torch.Generator().manual_seed(0))
 LENET = LeNetSpec(filters=(3, 4), hidden=16, num_classes=3)
@@ -62,9 +62,20 @@ def test_what_predicts_gives_the_same_features(method):
     assert not any(layer._forward_hooks for layer in model.module.modules())
 
 
-def test_rows_are_measured_as_they_are():
+@pytest.mark.parametrize("method", [EDL(), DAEDL(), FEDL(), MNFG()], ids=lambda method: method.name)
+def test_rows_are_measured_at_the_first_hidden_layer(method):
     rows = torch.rand(6, 5)
-    model = model_of(EDL(), MLPSpec(5, 3), rows)
+    model = model_of(method, MLPSpec(5, 3, hidden=(8, 4)), rows)
+    layer = distance_layer(model.method, model.module, model.network)
+    assert layer == "1"
+    features = features_at(model, rows, layer)
+    assert features.shape == (6, 8)
+    assert features.min() >= 0
+
+
+def test_rows_are_measured_as_they_are_where_there_is_no_hidden_layer():
+    rows = torch.rand(6, 5)
+    model = model_of(EDL(), MLPSpec(5, 3, hidden=()), rows)
     assert distance_layer(model.method, model.module, model.network) == INPUTS
     torch.testing.assert_close(features_at(model, rows, INPUTS), model.preprocess(rows))
 

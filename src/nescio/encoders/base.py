@@ -191,6 +191,14 @@ class EncoderSpec(ABC):
         """
         return FEATURES
 
+    @property
+    def compares_directions(self) -> bool:
+        """Whether what that layer gives is brought to length one before distances are measured.
+
+        The length of what convolutions give says how strong a pattern is, not how usual.
+        """
+        return True
+
     def pretrained_weights(self) -> dict[str, Tensor]:
         """Weights that were trained before, for the network that `build` gives, without those of its head.
 

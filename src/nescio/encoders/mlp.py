@@ -85,8 +85,15 @@ class MLPSpec(EncoderSpec):
 
     @property
     def distance_layer(self) -> str:
-        """The rows themselves: hidden layers forget how far a row lies from all others."""
-        return INPUTS
+        """The first hidden layer: later ones forget what is unusual; the rows where there is none."""
+        if not self.hidden:
+            return INPUTS
+        return "1"
+
+    @property
+    def compares_directions(self) -> bool:
+        """No: a row that is far from all others is known by its length."""
+        return False
 
     @classmethod
     def fields_for(cls, input_shape: Sequence[int], num_classes: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from torch import Tensor
 from nescio.data import Dataset, Table, Texts
 from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows
-from nescio.encoders.base import INPUTS
 from nescio.errors import DataError, InputError
 from nescio.inference._layers import distance_layer, features_at
 from nescio.posthoc._distances import MOST_PROTOTYPES
@@ -86,7 +85,7 @@ def calibrate(
         training: What it was trained on; a part of it is read.
         held_out: Samples that had no part in the training.
         posthoc: "all", "temperature" or "trust".
-        kind: The kind of distance, see `Trust.fit`; None for what suits the layer.
+        kind: The kind of distance, see `Trust.fit`; None for Gaussians.
         is_encoded: Whether what the network takes are features of a frozen encoder.
         seed: Seed of what is drawn.
     """
@@ -100,10 +99,8 @@ def calibrate(
         if reason is None:
             assert layer is not None
             try:
-                # The rows of a table are compared by their distance, features by their direction.
-                is_unit = layer != INPUTS or is_encoded
-                if kind is None:
-                    kind = "gaussians" if is_unit else "neighbours"
+                # What a head makes of an encoder's features counts by its direction, as those do themselves.
+                is_unit = is_encoded or model.network is None or model.network.compares_directions
                 trust = _fit_trust(model, training, held_out, layer, kind, is_unit, seed)
                 done["trust"] = trust.describe()
             except InputError as error:
@@ -139,7 +136,7 @@ def _fit_trust(
     training: Samples,
     held_out: Samples,
     layer: str,
-    kind: str,
+    kind: str | None,
     is_unit: bool,
     seed: int,
 ) -> Trust:

@@ -192,7 +192,7 @@ class TrainedModel:
                 `training`: 25 inputs or more for a temperature, 50 or more for trust.
             posthoc: "all", "temperature" or "trust"; "none" takes both away. Of "all", what can't be fitted
                 is left out with a warning.
-            kind: The kind of distance, "gaussians" or "neighbours"; None for what suits the network.
+            kind: The kind of distance, "gaussians" or "neighbours"; None for Gaussians.
             seed: Seed of what is drawn from the training data.
 
         Returns:

@@ -3,8 +3,9 @@
 Features are projected to the directions in which the training data vary most. What a projection leaves out is
 not forgotten: OOD inputs often have much of their length elsewhere, and lie the farther for it.
 
-Features of a network are brought to length one first, as their direction tells what they are of. The rows
-of a table are taken as they are: a row ten times as long as all others is far from them.
+Features of images and texts are brought to length one first, as their direction tells what they are of. Rows
+of a table, and what a perceptron makes of them, are taken as they are: a row ten times as long as all others
+is far from them.
 """
 
 from __future__ import annotations
@@ -261,7 +262,8 @@ def _compact(values: Tensor) -> Tensor:
 def _with_rest(points: Tensor, projection: Tensor) -> Tensor:
     """Projected features, and the length that the projection leaves out, (N, D + 1)."""
     projected = points @ projection
-    rest = (points.square().sum(1) - projected.square().sum(1)).clamp_min(0).sqrt()
+    # Not |x|^2 - |Px|^2, of which nothing but rounding is left where the projection keeps nearly all.
+    rest = torch.linalg.vector_norm(points - projected @ projection.T, dim=1)
     if projection.shape[0] == projection.shape[1]:
         rest = torch.zeros_like(rest)  # all is kept, and what seems to be left is rounding
     return torch.cat([projected, rest[:, None]], 1)
