@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from nescio.data import Dataset, Table
-from nescio.encoders import MLPSpec
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
 from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
 from nescio.inference._layers import features_at

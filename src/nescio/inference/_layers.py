@@ -130,10 +130,18 @@ def _network_with(layer: str, method: Method, module: nn.Module) -> nn.Module | 
     while isinstance(network, nn.Module):
         if layer == FEATURES and _has_features(network):
             return network
-        if layer != FEATURES and layer in dict(network.named_modules()):
+        if layer != FEATURES and _has_layer(network, layer):
             return network
         network = getattr(network, "network", None)
     return None
+
+
+def _has_layer(network: nn.Module, layer: str) -> bool:
+    try:  # a walk over all modules takes longer than the rest of a single prediction's trust
+        network.get_submodule(layer)
+    except AttributeError:
+        return False
+    return True
 
 
 def _has_features(network: nn.Module) -> bool:
