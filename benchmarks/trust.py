@@ -2,8 +2,9 @@
 
 python -m benchmarks.trust [--out FILE.json]
 
-One thread, and the time of the processor, as other work on the machine would count too by the clock; the paper's LeNet for digits, untrained, since weights make no difference to its speed. The
-limits: a prediction of a batch takes at most 1.3 times as long, the file grows by at most 2 MB.
+One thread, and the time of the processor, since by the clock other work on the machine would count too. The
+paper's LeNet for digits, untrained: weights make no difference to its speed. The limits: a prediction of a
+batch takes at most 1.3 times as long, the file grows by at most 2 MB.
 """
 
 import argparse
