@@ -51,6 +51,29 @@ def changed_digits(digits: Tensor) -> dict[str, Tensor]:
     }
 
 
+def changed_rows(train: Tensor, rows: Tensor) -> dict[str, Tensor]:
+    """OOD sets made of rows (N, F): too long, with one column far out, and columns of different rows."""
+    generator = torch.Generator().manual_seed(0)
+    count, width = rows.shape
+    places = torch.arange(count)
+    columns = torch.randint(0, width, (count,), generator=generator)
+    mean = train.mean(0)
+    far = 6 * train.std(0)
+    high = rows.clone()
+    high[places, columns] = (mean + far)[columns]
+    low = rows.clone()
+    low[places, columns] = (mean - far)[columns]
+    mixed = rows.clone()
+    for column in range(width):
+        mixed[:, column] = rows[torch.randperm(count, generator=generator), column]
+    return {
+        "three times": 3 * rows,
+        "one column high": high,
+        "one column low": low,
+        "columns mixed": mixed,
+    }
+
+
 def settings_to_try(num_features: int) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
     """Ways to measure a distance, each with its name."""
     for is_unit in (True, False):
@@ -116,11 +139,11 @@ def images(path: str) -> None:
 
 
 def rows(name: str, left_out: list[str]) -> None:
-    """The inputs and the hidden layers of a perceptron; rows three times as long are an OOD set too."""
+    """The inputs and the hidden layers of a perceptron."""
     train, _ = without(load(name), left_out)
     test, ood = without(load(name, "test"), left_out)
     model = TrainedModel.train(train, "edl", "mlp", TrainingSettings(epochs=40, batch_size=64, device="cpu"))
-    sets = {"left out": ood.inputs, "three times": 3 * test.inputs}
+    sets = {"left out": ood.inputs, **changed_rows(train.inputs, test.inputs)}
     for layer in (INPUTS, "1", "4"):
         features = {title: features_at(model, values, layer) for title, values in sets.items()}
         known = features_at(model, test.inputs, layer)
