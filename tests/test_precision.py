@@ -166,7 +166,7 @@ def test_another_prior_is_close_to_what_float64_gives(monkeypatch, risk, prior):
 @pytest.mark.parametrize("evidence", ["exp", "relu", "softplus"])
 @pytest.mark.parametrize("loss", [ev.EvidentialLoss, REDLoss, IEDLLoss])
 def test_every_loss_and_its_derivatives(monkeypatch, loss, evidence):
-    logits, targets = batch()
+    logits, targets = batch(2)
     loss = loss(evidence=evidence, annealing_epochs=0, class_weight=torch.tensor([1.0, 2, 1, 0.5, 1]))
     wide = logits.double().requires_grad_()
     expected = torch.autograd.grad(loss(wide, targets), wide)[0]
