@@ -211,7 +211,7 @@ def test_the_mean_divergence_of_mpmath(no_float64):
     assert mp.almosteq(found.item(), ref.exact_divergence(row), LIMIT)
 
 
-def rows_of_two_classes(n=200):
+def rows_of_two_classes(n=100):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(n) % 2
     return torch.randn(n, 3, generator=generator) + 3 * labels[:, None], labels
@@ -224,9 +224,9 @@ def test_training_evaluation_and_post_hoc(no_float64, name):
     method = make_method(name)
     preprocess = Preprocess.fit(inputs)
     torch.manual_seed(0)
-    module = method.build(MLPSpec(3, 2))
+    module = method.build(MLPSpec(3, 2, hidden=(16,)))
     settings = ev.TrainingSettings(
-        epochs=5, batch_size=20, learning_rate=0.01, device="cpu", precision="float32"
+        epochs=5, batch_size=25, learning_rate=0.03, device="cpu", precision="float32"
     )
     history = fit(method, module, preprocess, Samples(inputs, labels), settings)
     assert history[-1]["accuracy"] > 0.8
