@@ -253,7 +253,7 @@ def test_train_calibrates_and_says_so(run, clouds, tmp_path):
     words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
     code, _, err = run(*words)
     assert code == 0
-    assert "56 training inputs set aside for calibration: trust by the distance to 504 training inputs" in err
+    assert "56 training inputs set aside for calibration: trust by the distance to Gaussians of 2" in err
     assert "temperature scale" in err
     (tmp_path / "far.csv").write_text("x,y,z\n900,-900,900\n")
     code, out, _ = run("predict", tmp_path / "run", tmp_path / "far.csv", "--json")
@@ -287,7 +287,7 @@ def test_an_existing_model_is_calibrated(run, clouds, tmp_path):
     code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", clouds[0])
     assert code == 0
     assert "the rule that the model had was taken away" in err
-    assert "trust: by the distance to 560 training inputs, measured on 700 inputs" in out
+    assert "trust: by the distance to Gaussians of 2 classes, measured on 700 inputs" in out
     code, out, _ = run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "temperature")
     assert code == 0
     assert "trust" not in out
@@ -300,7 +300,7 @@ def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
     assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
     code, out, _ = run("calibrate", tmp_path / "run", "--data", "held-out", "--training", clouds[0])
     assert code == 0
-    assert "by the distance to 560 training inputs, measured on 140 inputs" in out
+    assert "by the distance to Gaussians of 2 classes, measured on 140 inputs" in out
     # The held-out part is no part of what distances are measured to: known inputs stay usual.
     code, out, _ = run("predict", tmp_path / "run", clouds[1], "--json")
     p_values = np.array([json.loads(line)["p_value"] for line in out.splitlines()])

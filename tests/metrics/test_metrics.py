@@ -17,6 +17,7 @@ PUBLIC = [
     "accuracy_against_threshold",
     "answered_accuracy",
     "answered_share",
+    "area_under_generalized_risk_coverage",
     "area_under_risk_coverage",
     "brier_score",
     "class_measures",
