@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
-from starlette.datastructures import FormData, Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 
 from nescio._kinds import InputKind
 from nescio.data import Input, Place, Row, Text, open_sources
@@ -24,6 +22,7 @@ from nescio.data.sources._opening import is_single_picture
 from nescio.errors import DataError, MissingExtraError
 from nescio.serve._batching import Values
 from nescio.serve._errors import RequestError
+from nescio.serve._forms import parse_parts
 from nescio.serve.limits import Limits
 
 Shape = tuple[int, ...]
@@ -226,49 +225,21 @@ def _as_floats(numbers: list[Any]) -> NDArray[np.float32]:
     return values.astype(np.float32)
 
 
-class _InMemoryParser(MultiPartParser):
-    spool_max_size = 2**62  # never to the disk: a body within its limit stays in memory
-
-
-async def parse_form(content_type: str, body: bytes, limits: Limits) -> SentFiles:
+def parse_form(content_type: str, body: bytes, limits: Limits) -> SentFiles:
     """multipart/form-data: `files`, one or many, and `models`, which may be repeated."""
-
-    async def chunks() -> AsyncGenerator[bytes, None]:
-        yield body
-
-    parser = _InMemoryParser(
-        Headers({"content-type": content_type}),
-        chunks(),
-        max_files=limits.max_inputs,
-        max_fields=limits.max_inputs,
-    )
-    try:
-        form = await parser.parse()
-    except MultiPartException as error:
-        if error.message.startswith("Too many"):
-            raise RequestError(422, f"there must be 1 to {limits.max_inputs:,} inputs, got more") from error
-        raise RequestError(400, f"the form can't be read: {_one_line(error.message)}") from error
-    except (LookupError, ValueError) as error:  # a charset that is none, or none for text
-        raise RequestError(400, "the form can't be read: say charset=utf-8, or nothing") from error
-    try:
-        return _sent_files(form, limits)
-    finally:
-        await form.close()
-
-
-def _sent_files(form: FormData, limits: Limits) -> SentFiles:
-    if set(form) - {"files", "models"}:
-        raise RequestError(422, "the form has the fields files and models, no others")
     places = []
-    for upload in form.getlist("files"):
-        if not isinstance(upload, UploadFile):
-            raise RequestError(422, "files must be files, with a file name")
-        places.append(Place(upload.filename or "a picture", upload.file.read()))
     model_names = []
-    for model_name in form.getlist("models"):
-        if not isinstance(model_name, str):
-            raise RequestError(422, "models must be names")
-        model_names.append(model_name)
+    for part in parse_parts(content_type, body, limits.max_inputs):
+        if part.name == "files":
+            if part.file_name is None:
+                raise RequestError(422, "files must be files, with a file name")
+            places.append(Place(part.file_name or "a picture", part.content))
+        elif part.name == "models":
+            if part.file_name is not None:
+                raise RequestError(422, "models must be names")
+            model_names.append(part.content.decode("utf-8", "replace"))
+        else:
+            raise RequestError(422, "the form has the fields files and models, no others")
     _require_count(len(places), limits)
     return SentFiles(tuple(places), tuple(model_names) or None)
 

@@ -102,7 +102,10 @@ class Service:
         if not body:
             raise RequestError(400, "the body is empty")
         if media_type == "multipart/form-data":
-            files = await parse_form(content_type, body, self._limits)
+            if len(body) <= _SMALL_BODY:
+                files = parse_form(content_type, body, self._limits)
+            else:
+                files = await self._decode(lambda: parse_form(content_type, body, self._limits), deadline)
             if files.are_pictures:
                 return files.open(self._limits)
             return await self._decode(lambda: files.open(self._limits), deadline)
