@@ -5,21 +5,36 @@ Torch is not waited for by this import: what fetches data sets writes files too.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
+import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from safetensors import SafetensorError, safe_open
 
 from nescio.errors import ModelFileError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_LONGEST_NAME = 255  # bytes of a file's name, on nearly all systems
+_UNIQUE = "[0-9a-f]{32}"
+_ABANDONED_SECONDS = 24 * 3600  # where no lock tells whether a process still writes
 
 KEY = "nescio"  # of our header among a file's metadata
 FORMER_KEY = "evidentia"  # as files of format 1 have it, from before the project got its name
@@ -51,34 +66,191 @@ class Chunked(Protocol):
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write aside, flush to the disk, move into place: at any moment the path holds the old or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    """Write aside, flush to the disk, move into place: at any moment the path holds the old or the new.
+
+    A link stays one: what it leads to is written. A file that is there keeps its mode.
+
+    Raises:
+        PermissionError: If the file is there and read-only.
+        OSError: If it can't be written; the error names the file.
+    """
+    path = _followed(path)
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        require_writable(path)
+        remove_leftovers(path)
+        with _written_aside(path, content) as aside:
+            _keep_mode(aside, path)
+            os.replace(aside, path)
+
+
+def create_atomically(path: Path, content: bytes) -> bool:
+    """Write a file that is not there yet; whether it was this call that made it, also of several at once."""
+    with _naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path)
+        with _written_aside(path, content) as aside:
+            try:
+                os.link(aside, path)
+            except FileExistsError:
+                return False
+            except OSError:  # a disk without links: others may see the file before all of it is there
+                return _create(path, content)
+    return True
+
+
+def _create(path: Path, content: bytes) -> bool:
     try:
-        with aside.open("xb") as file:
+        with path.open("xb") as file:
             file.write(content)
-        move_atomically(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    except FileExistsError:
+        return False
+    return True
 
 
 def move_atomically(written: Path, path: Path) -> None:
-    """Move a file that was written aside, on the same disk, into place: first its content is on the disk."""
+    """Move a file that was written aside, on the same disk, into place: first its content is on the disk.
+
+    Raises:
+        PermissionError: If a file is there and read-only; else it keeps its mode.
+    """
+    require_writable(path)
     # Windows flushes only what is open for writing; elsewhere a file may be read-only.
     mode = "rb+" if os.name == "nt" else "rb"
     with written.open(mode) as file:
         os.fsync(file.fileno())
+    _keep_mode(written, path)
     os.replace(written, path)
 
 
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to the disk, where the system can: what was moved there stays."""
+    with contextlib.suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def why_not_written(error: OSError) -> str:
+    """Why a file can't be written, and what to do where the disk is full."""
+    reason = error.strerror or str(error)
+    if error.errno in NO_ROOM:
+        return f"{reason}; make room on the disk and start again: what is finished stays"
+    return reason
+
+
+def _followed(path: Path) -> Path:
+    """What a link leads to; every other path as it is."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the system name the file that was to be written, not the one aside or none at all."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+def require_writable(path: Path) -> None:
+    """Refuse to replace a read-only file, a pipe or a device: to move a file into its place would not ask."""
+    if not path.exists() or path.is_dir():
+        return
+    if not path.is_file():
+        raise PermissionError(errno.EACCES, "it is no plain file, but a pipe or a device", str(path))
+    if not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
+        raise PermissionError(errno.EACCES, "it is read-only", str(path))
+
+
+def _keep_mode(written: Path, path: Path) -> None:
+    if path.is_file():
+        shutil.copymode(path, written)
+
+
+@contextlib.contextmanager
+def _written_aside(path: Path, content: bytes) -> Iterator[Path]:
+    """The content on the disk, in a file of its own beside the path; gone afterwards, unless it was moved."""
+    aside, file = _new_file_beside(path)
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is not None:
+                yield aside  # while the lock is held: nobody takes it for one that was left
+        if fcntl is None:
+            yield aside  # Windows moves no file that is open
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _new_file_beside(path: Path) -> tuple[Path, IO[bytes]]:
+    """A new file with a name that tells which one it is for, locked while it is open."""
+    while True:
+        aside = path.with_name(f"{_prefix_of(path.name)}{uuid.uuid4().hex}")
+        file = aside.open("xb")
+        if fcntl is None:
+            return aside, file
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if aside.exists():  # else another process took it for one that was left, before it was locked
+            return aside, file
+        file.close()
+
+
+def _prefix_of(name: str) -> str:
+    """How the names of the files begin that are written aside for a file."""
+    if len(os.fsencode(name)) > _LONGEST_NAME - 34:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()[:32]
+    return f".{name}-"
+
+
+def is_written_aside(name: str, target: str) -> bool:
+    """Whether a file of this name is, or was, written aside for the target."""
+    return re.fullmatch(re.escape(_prefix_of(target)) + _UNIQUE, name) is not None
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed while they wrote this file have left beside it."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # a folder that may be written to and not be read
+        names = os.listdir(path.parent)
+    for name in names:
+        if is_written_aside(name, path.name):
+            with contextlib.suppress(OSError):
+                _remove_if_abandoned(path.with_name(name))
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    if fcntl is None:
+        if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+            path.unlink()
+        return
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while its writer lives
+        path.unlink()
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """A safetensors file with the header as JSON in its metadata, and a digest of both."""
+    """A safetensors file with the header as JSON in its metadata, and a digest of both.
+
+    Raises:
+        ModelFileError: If it can't be written.
+    """
     from safetensors.torch import save
 
     plain = _apart({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
-    write_atomically(path, save(plain, metadata={KEY: text}))
+    content = save(plain, metadata={KEY: text})
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise ModelFileError(f"{path} can't be written: {why_not_written(error)}") from error
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -114,7 +114,7 @@ def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(ModelFileError, match=r"m.safetensors can't be written: No space left"):
         models["softmax"].save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
