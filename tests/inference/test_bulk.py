@@ -1,11 +1,13 @@
 """Prediction to a file: the rows are what the model says, whatever stops or breaks on the way."""
 
 import csv
+import errno
 import json
 import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -320,7 +322,8 @@ def test_only_what_was_written_is_removed(rows_model, tmp_path):
     (tmp_path / "x.csv").write_text("1,2,3\n")
     parts = tmp_path / "o.jsonl.parts"
     parts.mkdir()
-    (parts / ".settings.json-0123").write_text("of a process that was killed")
+    killed = "0123456789abcdef" * 2
+    (parts / f".settings.json-{killed}").write_text("of a process that was killed")
 
     def add(*_):
         (parts / "thesis.txt").write_text("years of work")
@@ -368,9 +371,73 @@ def test_what_differs_from_the_parts_is_said(model, pictures, tmp_path, small_ch
 def test_a_damaged_part_is_said(model, pictures, tmp_path, small_chunks, ending):
     out = tmp_path / f"o.{ending}"
     stopped_after_a_part(model, [pictures], out)
-    (tmp_path / f"o.{ending}.parts" / f"00000000.{ending}").write_bytes(b"\xff\xfe{")
+    first = next((tmp_path / f"o.{ending}.parts").glob(f"*-00000000.{ending}"))
+    first.write_bytes(b"\xff\xfe{")
     with pytest.raises(DataError, match=r"parts can't be put together: .*; remove it to start anew"):
         predict_to_file(model, [pictures], out)
+
+
+class KilledError(BaseException):
+    """Stands for a kill: nothing catches it on purpose."""
+
+
+@pytest.mark.parametrize("removed", range(5))
+def test_stopped_while_it_removes_its_parts_no_other_model_takes_them(
+    model, pictures, tmp_path, small_chunks, monkeypatch, removed
+):
+    spec = LeNetSpec(1, 16, 16, num_classes=3, filters=(4, 4), hidden=9)
+    other = saved(tmp_path / "other.safetensors", spec, EDL())
+    predict_to_file(other, [pictures], tmp_path / "expected.csv")
+    out = tmp_path / "o.csv"
+    left = [removed]
+    remove = Path.unlink
+
+    def killed(path, missing_ok=False):
+        if path.parent.name == "o.csv.parts" and path.exists():
+            if left[0] == 0:
+                raise KilledError
+            left[0] -= 1
+        remove(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KilledError):
+            predict_to_file(model, [pictures], out)
+    if removed == 0:  # it can still go on, so its parts are not another's to remove
+        with pytest.raises(DataError, match="holds parts of another prediction"):
+            predict_to_file(other, [pictures], out)
+        predict_to_file(model, [pictures], out)
+    predict_to_file(other, [pictures], out)
+    assert out.read_bytes() == (tmp_path / "expected.csv").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["expected.csv", "o.csv", "other.safetensors"]
+
+
+def test_a_full_disk_names_the_file_and_keeps_what_is_finished(
+    model, pictures, tmp_path, small_chunks, monkeypatch
+):
+    out = tmp_path / "o.jsonl"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bulk, "move_atomically", full)
+        with pytest.raises(DataError, match=r"o.jsonl can't be written: No space .* what is finished stays"):
+            predict_to_file(model, [pictures], out)
+    parts = sorted(path.name for path in (tmp_path / "o.jsonl.parts").iterdir())
+    assert len(parts) == 5  # four parts and the settings; the whole took room, and is gone
+    seen = []
+    predict_to_file(model, [pictures], out, report=lambda *what: seen.append(what))
+    assert seen == [(37, 37)]
+
+
+def test_a_read_only_file_is_refused_before_the_work(rows_model, tmp_path):
+    (tmp_path / "x.csv").write_text("1,2,3\n")
+    (tmp_path / "o.csv").write_text("precious")
+    (tmp_path / "o.csv").chmod(0o444)
+    with pytest.raises(DataError, match=r"o.csv can't be written: it is read-only"):
+        predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.csv")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "x.csv"]
 
 
 def test_two_at_once_write_one_after_the_other(rows_model, tmp_path):

@@ -2,24 +2,37 @@
 
 Each chunk becomes a part in a folder beside the file that is to be. Stopped and started again, what is there
 is not computed again; once all parts are there, they become one file, and the folder is gone.
+
+The names of parts begin with the digest of the settings: those of another model are never taken for ours.
+Where the folder has no settings, its prediction has ended, or never began, and what is left of it is removed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import re
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nescio import __version__
-from nescio._files import move_atomically, write_atomically
+from nescio._files import (
+    is_written_aside,
+    move_atomically,
+    require_writable,
+    sync_folder,
+    why_not_written,
+    write_atomically,
+)
 from nescio._locks import one_at_a_time
 from nescio._ray import require_place, start_ray
 from nescio.data.sources import Place, Source, open_sources
@@ -29,6 +42,9 @@ from nescio.inference.model import TrainedModel
 from nescio.inference.records import CHUNK, Record, records_of, takes_texts, to_csv, to_json_lines
 
 SETTINGS = "settings.json"
+# A part, the whole before it is moved into place, and a part that is being written.
+_DIGEST_LENGTH = 16
+_OF_A_PREDICTION = re.compile(r"\.?[0-9a-f]{16}-([0-9]{8}\.[a-z]+(-[0-9a-f]{32})?|[0-9a-f]{32}\.whole)")
 
 
 @dataclass(frozen=True)
@@ -109,12 +125,22 @@ def predict_to_file(
                 one_at_a_time(plan.out.with_name(f".{plan.out.name}.lock"), say_who, keep=False)
             )
         except OSError as error:
-            raise DataError(f"{out} can't be written: {error.strerror or error}") from error
+            raise _not_written(plan.out, error) from error
         return _predict_alone(plan, on, report)
 
 
 def _predict_alone(plan: _Plan, on: str, report: Callable[[int, int], None] | None) -> Outcome:
-    total = _claim(plan)
+    source = plan.source(TrainedModel.load(plan.model))  # what is wrong with it is said now
+    total = len(source)
+    settings = {
+        "model": Place(str(plan.model)).digest(),
+        "places": list(plan.places),
+        "inputs": source.fingerprint(),
+        "chunk": CHUNK,
+    }
+    digest = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+    plan = replace(plan, digest=digest[:_DIGEST_LENGTH])
+    _claim(plan, settings)
     chunks = range(math.ceil(total / CHUNK))
     missing = [chunk for chunk in chunks if not plan.part(chunk).exists()]
     done = total - sum(_size(chunk, total) for chunk in missing)
@@ -136,6 +162,7 @@ class _Plan:
     places: tuple[str, ...]
     current_folder: Path  # what the places are relative to: another machine's may be another
     out: Path
+    digest: str = ""  # of the settings, once they are known
 
     @property
     def parts(self) -> Path:
@@ -144,7 +171,7 @@ class _Plan:
 
     def part(self, chunk: int) -> Path:
         """The file of a chunk."""
-        return self.parts / f"{chunk:08d}{self.out.suffix.lower()}"
+        return self.parts / f"{self.digest}-{chunk:08d}{self.out.suffix.lower()}"
 
     def source(self, model: TrainedModel) -> Source:
         """What is to be predicted."""
@@ -163,21 +190,17 @@ def _size(chunk: int, total: int) -> int:
     return min(CHUNK, total - chunk * CHUNK)
 
 
-def _claim(plan: _Plan) -> int:
-    """Make the folder for the parts, or know it again; the number of inputs."""
-    model = TrainedModel.load(plan.model)  # what is wrong with it is said now, not after a while
-    source = plan.source(model)
-    settings = {
-        "model": Place(str(plan.model)).digest(),
-        "places": list(plan.places),
-        "inputs": source.fingerprint(),
-        "chunk": CHUNK,
-    }
+def _claim(plan: _Plan, settings: dict[str, Any]) -> None:
+    """Make the folder for the parts, or know it again."""
+    try:
+        require_writable(plan.out)
+    except OSError as error:
+        raise _not_written(plan.out, error) from error
     path = plan.parts / SETTINGS
     if plan.parts.is_dir() and not path.exists():
-        found = [name for name in os.listdir(plan.parts) if not _was_written_for(name, SETTINGS)]
-        if found:
+        if not all(_is_ours(name) for name in os.listdir(plan.parts)):
             raise DataError(f"{plan.parts} holds files that are no parts of a prediction; move it away")
+        _remove_parts(plan.parts)
     try:
         present = json.loads(path.read_text()) if path.exists() else None
     except ValueError as error:
@@ -187,17 +210,20 @@ def _claim(plan: _Plan) -> int:
         others = ", ".join(name for name, value in settings.items() if known.get(name) != value)
         raise DataError(
             f"{plan.parts} holds parts of another prediction (not the same: {others}); "
-            "remove it to start anew"
+            "remove it to start anew, or write to another file"
         )
     _write(path, json.dumps(settings).encode())
-    return len(source)
 
 
 def _write(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content)
     except OSError as error:
-        raise DataError(f"{path} can't be written: {error.strerror or error}") from error
+        raise _not_written(path, error) from error
+
+
+def _not_written(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path} can't be written: {why_not_written(error)}")
 
 
 class _Worker:
@@ -243,24 +269,36 @@ def _on_ray(plan: _Plan, chunks: list[int]) -> Iterator[int]:
 
 def _put_together(plan: _Plan, chunks: range) -> int:
     """All parts in order as one file, moved into place whole; then the parts are gone. The errors in it."""
-    aside = plan.parts / f"whole{plan.out.suffix.lower()}"
+    aside = plan.parts / f"{plan.digest}-{uuid.uuid4().hex}.whole"
     try:
         errors = plan.form().join([plan.part(chunk) for chunk in chunks], aside)
         move_atomically(aside, plan.out)
-    except (OSError, ValueError, LookupError) as error:  # the last two: a part is damaged
+    except (OSError, ValueError, LookupError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise _not_written(plan.out, error) from error
+        # Not the disk: a part is damaged.
         raise DataError(f"{plan.parts} can't be put together: {error}; remove it to start anew") from error
-    ours = (SETTINGS, *(plan.part(chunk).name for chunk in chunks))
-    for name in os.listdir(plan.parts):
-        if any(_was_written_for(name, one) for one in ours):
-            (plan.parts / name).unlink()
+    finally:
+        aside.unlink(missing_ok=True)
+    sync_folder(plan.out.parent)
+    # First of all: parts without settings are those of a prediction that has ended.
+    (plan.parts / SETTINGS).unlink()
+    _remove_parts(plan.parts)
     with suppress(OSError):  # somebody else's files stay
         plan.parts.rmdir()
     return errors
 
 
-def _was_written_for(name: str, ours: str) -> bool:
-    """Whether a file is one of ours, or what a process that was killed while it wrote that left behind."""
-    return name == ours or name.startswith(f".{ours}-")
+def _remove_parts(folder: Path) -> None:
+    for name in os.listdir(folder):
+        if _is_ours(name):
+            (folder / name).unlink()
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file is one of ours, or what a process that was killed while it wrote one left behind."""
+    is_part = _OF_A_PREDICTION.fullmatch(name) is not None
+    return is_part or name == SETTINGS or is_written_aside(name, SETTINGS)
 
 
 class _Form(ABC):
