@@ -1,12 +1,15 @@
 """The folder of a run: a training that was stopped ends as if nothing had been, or says why it can't."""
 
+import errno
 import json
+import os
 import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -307,3 +310,38 @@ def test_the_metrics_of_the_last_epoch_come_back_after_a_kill(tmp_path):
     assert len(trained(run=Run(tmp_path, {}))[1]) == len(history)
     assert metrics.read_text() == whole
     assert [json.loads(line)["epoch"] for line in whole.splitlines()] == [1, 2, 3, 4]
+
+
+def test_of_two_trainings_at_once_one_has_the_folder(tmp_path, monkeypatch):
+    """Between the look and the write of one, the other claims the folder."""
+    own = Path.exists
+
+    def claimed_meanwhile(path):
+        is_there = own(path)
+        if path.name == "settings.json" and not is_there:
+            monkeypatch.setattr(Path, "exists", own)
+            Run(tmp_path, {"settings": {"epochs": 3, "seed": 1}})
+        return is_there
+
+    monkeypatch.setattr(Path, "exists", claimed_meanwhile)
+    with pytest.raises(TrainingError, match="--seed was 1 and is now 0"):
+        Run(tmp_path, {"settings": {"epochs": 3, "seed": 0}})
+    assert json.loads((tmp_path / "settings.json").read_text())["settings"]["seed"] == 1
+
+
+def test_what_killed_trainings_left_in_the_folder_is_removed(tmp_path):
+    Run(tmp_path, {})
+    for name in ("settings.json", "checkpoint.safetensors", "metrics.jsonl"):
+        (tmp_path / f".{name}-{'0' * 32}").write_bytes(b"half of it")
+    Run(tmp_path, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_full_disk_names_the_file_and_what_to_do(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TrainingError, match=r"settings.json can't be written: No space .* finished stays"):
+        Run(tmp_path, {})
+    assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nescio._files import named, read_tensors, write_atomically, write_tensors
+from nescio._files import (
+    create_atomically,
+    named,
+    read_tensors,
+    remove_leftovers,
+    why_not_written,
+    write_atomically,
+    write_tensors,
+)
 from nescio.errors import ModelFileError, NescioWarning, TrainingError
 from nescio.training._average import WeightAverage
 from nescio.training._checkpoint import pack_optimizer, unpack_optimizer
@@ -133,7 +142,8 @@ class Run:
             `TrainingSettings`, with the epochs.
 
     Raises:
-        TrainingError: If the folder holds another training; the message names what differs.
+        TrainingError: If the folder holds another training, the message names what differs; or if it can't
+            be written.
 
     Example:
         >>> import tempfile
@@ -166,11 +176,17 @@ class Run:
     def _settings_file(self) -> Path:
         return self.folder / "settings.json"
 
+    @property
+    def _metrics_file(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
     def _claim(self) -> None:
         path = self._settings_file
-        if not path.exists():
-            self._write_settings()
-            return
+        with _explaining(path):
+            if not path.exists() and create_atomically(path, self._settings_text()):
+                return
+        for written in (path, self.checkpoint, self._metrics_file):
+            remove_leftovers(written)
         try:
             present = json.loads(path.read_text())
         except json.JSONDecodeError as error:
@@ -186,8 +202,8 @@ class Run:
             "use another folder, or remove this one to start anew"
         )
 
-    def _write_settings(self) -> None:
-        write_atomically(self._settings_file, json.dumps(self._settings, indent=1).encode())
+    def _settings_text(self) -> bytes:
+        return json.dumps(self._settings, indent=1).encode()
 
     def resume(self, module: nn.Module, fabric: Fabric) -> TrainingState:
         """Put the state back that the last whole epoch left; the first process reads it for all.
@@ -241,7 +257,8 @@ class Run:
                 NescioWarning,
                 stacklevel=4,
             )
-        self._write_settings()
+        with _explaining(self._settings_file):
+            write_atomically(self._settings_file, self._settings_text())
 
     def save(self, state: TrainingState) -> None:
         """Keep the state of now, and write the metrics for people and programs to follow."""
@@ -272,7 +289,17 @@ class Run:
 
     def _write_metrics(self, history: list[Metrics]) -> None:
         lines = [json.dumps(metrics) + "\n" for metrics in history]
-        write_atomically(self.folder / "metrics.jsonl", "".join(lines).encode())
+        with _explaining(self._metrics_file):
+            write_atomically(self._metrics_file, "".join(lines).encode())
+
+
+@contextmanager
+def _explaining(path: Path) -> Iterator[None]:
+    """What the disk says of a file that can't be written becomes the training's own error."""
+    try:
+        yield
+    except OSError as error:
+        raise TrainingError(f"{path} can't be written: {why_not_written(error)}") from error
 
 
 def _with_later_settings(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
