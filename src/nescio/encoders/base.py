@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from nescio._kinds import InputKind
 from nescio._registry import require_defined, with_settings
+from nescio.encoders._fourier import Conv2d
 from nescio.errors import InputError
 
 
@@ -74,7 +75,7 @@ class Layers:
         ['0.weight']
     """
 
-    convolution: Callable[..., nn.Module] = nn.Conv2d
+    convolution: Callable[..., nn.Module] = Conv2d
     linear: Callable[..., nn.Module] = nn.Linear
 
 

@@ -21,6 +21,7 @@ from torch.nn import functional
 from torch.nn.functional import softplus
 
 from nescio._checks import at_least_float32
+from nescio.encoders._fourier import conv2d
 from nescio.errors import InputError
 
 Divergence = Callable[[Tensor, Tensor], Tensor]
@@ -120,7 +121,7 @@ class Convolution:
 
     def __call__(self, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Compute the outputs (N, O, H', W')."""
-        return functional.conv2d(inputs, weight, bias, self.stride, self.padding)
+        return conv2d(inputs, weight, bias, self.stride, self.padding)
 
     def apply_per_example(self, inputs: Tensor, weights: Tensor, biases: Tensor) -> Tensor:
         """Compute the outputs (N, O, H', W') with weights (N, O, I, size, size), channels last in memory."""
