@@ -107,7 +107,7 @@ def fourier_conv2d(inputs: Tensor, weight: Tensor, bias: Tensor | None = None, p
     if bias is not None:
         outputs = outputs + bias
     height = inputs.shape[2] - weight.shape[2] + 1
-    return outputs.unflatten(1, (height, -1)).permute(0, 3, 1, 2)
+    return outputs.view(len(inputs), height, -1, len(weight)).permute(0, 3, 1, 2)
 
 
 def _spectra(matrices: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,13 +127,14 @@ def _each_times(matrix: Tensor, values: Tensor) -> Tensor:
 
 def _is_faster_by_fourier(inputs: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     # A compiler or an export is to see one convolution, and has its own ways to make it fast.
-    if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.is_autocast_enabled("cpu"):
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
         return False
     is_plain = inputs.device.type == "cpu" and inputs.dtype == weight.dtype == torch.float32 and stride == 1
     has_many_channels = min(weight.shape[:2]) >= LEAST_CHANNELS
     is_large_kernel = min(weight.shape[2:]) >= LEAST_KERNEL
     is_small_image = max(inputs.shape[2:]) + 2 * padding <= LARGEST_SIDE
-    return is_plain and has_many_channels and is_large_kernel and is_small_image and len(inputs) >= LEAST_BATCH
+    has_many_images = len(inputs) >= LEAST_BATCH
+    return is_plain and has_many_channels and is_large_kernel and is_small_image and has_many_images
 
 
 def conv2d(inputs: Tensor, weight: Tensor, bias: Tensor | None, stride: int = 1, padding: int = 0) -> Tensor:
