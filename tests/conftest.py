@@ -1,5 +1,6 @@
 import json
 import os
+import random
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,12 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before scipy loads, or scikit-l
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch loads, which reads it once
 
+import hypothesis
+import numpy as np
 import torch
+
+# The same examples in every run and no deadline, as Hypothesis has it by itself where CI is set.
+hypothesis.settings.load_profile("ci")
 
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
@@ -44,6 +50,32 @@ def pytest_collection_modifyitems(config, items):
         shares_a_study = "folder" in item.fixturenames and STUDIES in item.path.parents
         group = "study" if shares_a_study else item.path.as_posix()
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _fix_seeds():
+    """Start the global generators afresh: weights that a test draws are the same in every run."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed asks for GPUs too, slowly
+
+
+def pytest_collectstart(collector):
+    """What a module draws when it is imported does not depend on those imported before."""
+    if isinstance(collector, pytest.Module):
+        _fix_seeds()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef):
+    """A fixture that several tests share does not depend on which of them is the first."""
+    if fixturedef.scope != "function":
+        _fix_seeds()
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seeds():
+    """Every test draws the same, whatever ran before it in its worker."""
+    _fix_seeds()
 
 
 @pytest.fixture(scope="session")

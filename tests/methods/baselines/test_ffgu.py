@@ -1,5 +1,6 @@
 """FFGU, and FFLU where it is the same but for its prior."""
 
+import itertools
 import math
 
 import pytest
@@ -87,8 +88,22 @@ def test_prediction_is_the_mean_over_drawn_networks(kind, spec, count):
             total = total + module(inputs).softmax(1)
     torch.testing.assert_close(prediction.probabilities, total / 3)
     torch.testing.assert_close(prediction.probabilities.sum(1), torch.ones(count))
-    other = method.predict(module, inputs, torch.Generator().manual_seed(6))
-    assert not torch.allclose(prediction.probabilities, other.probabilities)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("count", [1, 5])
+def test_every_sample_is_another_network_and_the_generator_decides_which(kind, spec, count):
+    method = kind[0](samples=3, initial_sigma=0.3)
+    module, inputs, logits = method.build(spec).eval(), batch_for(spec, count).inputs, []
+    # Logits, as the probabilities of networks that are sure of the same class are the same whatever is drawn.
+    module.register_forward_hook(lambda _module, _inputs, outputs: logits.append(outputs))
+    for seed in (5, 5, 6):
+        method.predict(module, inputs, torch.Generator().manual_seed(seed))
+    first, again, other = torch.stack(logits).split(3)
+    assert torch.equal(first, again)
+    drawn = torch.cat([first, other])  # (6, count, num_classes)
+    for one, two in itertools.combinations(drawn, 2):
+        assert not torch.allclose(one, two)
 
 
 def test_a_sample_costs_one_forward_pass(kind):
