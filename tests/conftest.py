@@ -17,13 +17,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import numpy as np
 import torch
+from coverage import Coverage
 
 # The same examples in every run and no deadline, as Hypothesis has it by itself where CI is set.
 hypothesis.settings.load_profile("ci")
 
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
-STUDIES = Path(__file__).parent / "studies"
+# Fixtures of a session that take long to compute, and the folder of the tests that share each.
+SHARED = {"folder": Path(__file__).parent / "studies", "outcome": Path(__file__).parent / "demo"}
 SLOWEST = (
     "studies/test_runner.py",
     "functional/test_accuracy.py",
@@ -40,16 +42,43 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def pytest_collection_modifyitems(config, items):
     """With `--dist loadgroup`, the tests of a file go to one worker, as they share what is set up for it.
 
-    Those of tests/studies share a study that takes a minute to compute, and go together. The slowest files go
-    first: one that begins last is waited for by an idle worker.
+    Those that share a study or a demo, computed once in a worker, go together. The slowest files go first: one
+    that begins last is waited for by an idle worker.
     """
     if not config.pluginmanager.has_plugin("xdist"):
         return
     items.sort(key=lambda item: not item.path.as_posix().endswith(SLOWEST))
     for item in items:
-        shares_a_study = "folder" in item.fixturenames and STUDIES in item.path.parents
-        group = "study" if shares_a_study else item.path.as_posix()
+        group = item.path.as_posix()
+        for fixture, folder in SHARED.items():
+            if fixture in item.fixturenames and folder in item.path.parents:
+                group = fixture
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cov-within",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="with --cov: measure only in tests below this path, and in imports; may be repeated",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Stop measuring the coverage in a test where nobody asked for it: measured, most take twice as long."""
+    paths = [Path(path).resolve() for path in item.config.getoption("cov_within")]
+    is_wanted = not paths or any(path in (item.path, *item.path.parents) for path in paths)
+    measuring = Coverage.current()
+    if measuring is None or is_wanted:
+        return (yield)
+    measuring.stop()
+    try:
+        return (yield)
+    finally:
+        measuring.start()
 
 
 def _fix_seeds():

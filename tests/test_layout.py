@@ -82,12 +82,9 @@ def test_the_wheel_holds_the_page_the_models_and_the_stubs(tmp_path, registry):
     assert any(name.endswith(".safetensors") for name in names)
 
 
-def test_an_import_is_quick_and_needs_no_torch():
-    """Measured beside an empty interpreter, by the processor's time: a busy machine changes nothing."""
-    code = "import time; start = time.process_time(); import nescio; print(time.process_time() - start)"
-    code += "; import sys; assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
-    seconds = []
-    for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        seconds.append(float(done.stdout))
-    assert min(seconds) < 0.2
+def test_an_import_loads_nothing_but_the_package_itself():
+    """So it is quick, whatever the machine does besides; `benchmarks.startup` measures how quick."""
+    code = "import sys; before = set(sys.modules); import nescio; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded - sys.stdlib_module_names == {"lazy_loader", "nescio"}

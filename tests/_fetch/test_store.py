@@ -232,15 +232,21 @@ def test_locks_are_kept_apart(empty_cache):
     assert [path.name for path in (empty_cache / ".locks").iterdir()] == ["made.lock"]
 
 
-def test_who_waits_for_another_process_is_told(empty_cache, capsys):
+def test_who_waits_for_another_process_is_told(empty_cache, capsys, monkeypatch):
     (empty_cache / ".locks").mkdir(parents=True)
-    taken = threading.Event()
+    taken, told = threading.Event(), threading.Event()
+    say = store.say
+
+    def say_and_let_go(line):
+        say(line)
+        told.set()
 
     def other():
         with FileLock(empty_cache / ".locks" / "made.lock"):
             taken.set()
-            time.sleep(0.5)
+            told.wait(60)
 
+    monkeypatch.setattr(store, "say", say_and_let_go)
     thread = threading.Thread(target=other)
     thread.start()
     taken.wait()

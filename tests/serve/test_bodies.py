@@ -35,17 +35,18 @@ def test_bodies_together_have_a_limit():
     app = create_app(pair(), Limits(max_body=3000, max_total_body=3000))
 
     async def scenario():
-        goes_on = asyncio.Event()
+        has_arrived, goes_on = asyncio.Event(), asyncio.Event()
 
         async def slow():
             yield b'{"inputs": [' + b" " * 2500
+            has_arrived.set()  # for the next piece is asked
             await goes_on.wait()
             yield b"]}"
 
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             first = asyncio.create_task(client.post("/v1/opinions", content=slow(), headers=JSON))
-            await asyncio.sleep(0.05)
+            await has_arrived.wait()
             second = await client.post("/v1/opinions", content=b" " * 1000, headers=JSON)
             goes_on.set()
             await first

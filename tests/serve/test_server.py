@@ -100,15 +100,16 @@ def test_what_was_accepted_is_finished_when_it_ends_under_load(files):
     many = json.dumps({"inputs": pictures(4000).tolist()}).encode()
     with process(*files) as (server, port), concurrent.futures.ThreadPoolExecutor(2) as pool:
         assert post(port)[0] == 200
-        large = [pool.submit(post, port, many) for _ in range(2)]
-        # Accepted is what has been read: the counter of waiting inputs says so.
-        while "nescio_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
-            time.sleep(0.002)
-        unfinished = sum(not task.done() for task in large)
+        unfinished = 0
+        while unfinished == 0:  # on a busy machine all may be answered before we look
+            large = [pool.submit(post, port, many) for _ in range(2)]
+            # Accepted is what has been read: the counter of waiting inputs says so.
+            while "nescio_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
+                time.sleep(0.002)
+            unfinished = sum(not task.done() for task in large)
         server.send_signal(signal.SIGTERM)
         answers = [task.exception() or task.result() for task in large]
         _, errors = server.communicate(timeout=60)
-    assert unfinished >= 1
     assert errors == ""
     assert server.returncode == 0
     answered = [answer for answer in answers if isinstance(answer, tuple)]

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -29,7 +28,7 @@ from nescio.studies.runner import (
 )
 from nescio.studies.store import PROVENANCE
 
-EPOCHS = 5
+EPOCHS = 4
 
 
 def numbers_in(folder):
@@ -42,8 +41,8 @@ def numbers_in(folder):
     return found
 
 
-def start(folder):
-    command = [sys.executable, "-m", "tests.studies.killed", str(folder), str(EPOCHS)]
+def start(folder, *last):
+    command = [sys.executable, "-m", "tests.studies.killed", str(folder), str(EPOCHS), *last]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -54,12 +53,9 @@ def epochs_in(folder):
 
 def test_killed_and_started_again_beside_another_it_ends_with_the_same_numbers(tmp_path):
     """Two processes side by side go on where the killed one stopped; a third run, whole, says the same."""
-    killed = start(tmp_path / "killed")
-    while len(epochs_in(tmp_path / "killed")) < 2:
-        assert killed.poll() is None, killed.communicate()[0].decode()
-        time.sleep(0.01)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
+    killed = start(tmp_path / "killed", "3")
+    output = killed.communicate()[0].decode()
+    assert killed.returncode == -signal.SIGKILL, output
     before = epochs_in(tmp_path / "killed")
     assert 2 <= len(before) < EPOCHS
     again = start(tmp_path / "killed")

@@ -141,7 +141,7 @@ def test_a_training_leaves_no_denormal_weights():
 
 
 TWO_PROCESSES = """
-import os, sys, torch
+import copy, os, sys, torch
 from tests.training.small import squares, weights
 from nescio.methods import EDL, MNFG, Ensemble
 from nescio.encoders import LeNetSpec
@@ -150,13 +150,16 @@ from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
 torch.manual_seed(0)
 spec = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0)
-module = EDL().build(spec)
 samples = squares(97, weighted=True)
-settings = TrainingSettings(epochs=int(sys.argv[2]), batch_size=32, shift=1, flip=True, schedule="constant")
-run = Run(sys.argv[3], {}) if len(sys.argv) > 3 else None
 reported = []
 preprocess = Preprocess.fit(samples.inputs)
-history = fit(EDL(), module, preprocess, samples, settings, run=run, report=reported.append)
+start = EDL().build(spec)
+for epochs in sys.argv[3:]:  # each from the same weights, or from the checkpoint of the one before
+    module = copy.deepcopy(start)
+    settings = TrainingSettings(epochs=int(epochs), batch_size=32, shift=1, flip=True, schedule="constant")
+    run = Run(sys.argv[2], {})
+    history = fit(EDL(), module, preprocess, samples, settings, run=run, report=reported.append)
+assert [metrics["epoch"] for metrics in reported] in ([], [1, 2, 3])
 once = TrainingSettings(epochs=1, batch_size=32)
 members = Ensemble(2).build(spec)
 fit(Ensemble(2), members, preprocess, samples, once)
@@ -177,15 +180,13 @@ def test_two_processes_do_what_one_does(tmp_path):
     script.write_text(TWO_PROCESSES)
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    alone, together, run = tmp_path / "1.pt", tmp_path / "2.pt", tmp_path / "run"
-    subprocess.run([sys.executable, script, alone, "3"], check=True, env=environment)
+    alone, together = tmp_path / "1.pt", tmp_path / "2.pt"
+    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
-    for epochs in ("2", "3"):
-        done = subprocess.run(
-            [*launch, script, together, epochs, run], env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+    words = [*launch, script, together, tmp_path / "two", "2", "3"]  # the third from a checkpoint
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(two["members"], one["members"], rtol=1e-4, atol=1e-5)

@@ -3,12 +3,10 @@
 import errno
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -76,50 +74,73 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
         trained(run=Run(tmp_path, {}))
 
 
+# One process loads torch, and each training is a child of it: a start takes longer than such a training.
 KILLED = """
-import hashlib, sys, torch
+import hashlib, json, os, signal, sys, torch
+from pathlib import Path
 from tests.training.small import blobs, weights
 from nescio.methods import Ensemble
 from nescio.encoders import MLPSpec
 from nescio.data.preprocess import Preprocess
 from nescio.training import Run, TrainingSettings, fit
 torch.set_num_threads(1)
-torch.manual_seed(0)
-method = Ensemble(2)
-module = method.build(MLPSpec(5, 3, hidden=(64,), dropout=0.2))
-samples = blobs(1500)
-settings = TrainingSettings(epochs=6, batch_size=16)
-fit(method, module, Preprocess.fit(samples.inputs), samples, settings, run=Run(sys.argv[1], {}))
-print(hashlib.sha256(weights(module).numpy().tobytes()).hexdigest())
+
+def kill_before(place, name, count):
+    own, calls = getattr(place, name), []
+    def counted(*given, **more):
+        calls.append(1)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return own(*given, **more)
+    setattr(place, name, counted)
+
+def train(folder):
+    torch.manual_seed(0)
+    method = Ensemble(2)
+    module = method.build(MLPSpec(5, 3, hidden=(16,), dropout=0.2))
+    samples = blobs(160)
+    settings = TrainingSettings(epochs=3, batch_size=16)
+    fit(method, module, Preprocess.fit(samples.inputs), samples, settings, run=Run(folder, {}))
+    return hashlib.sha256(weights(module).numpy().tobytes()).hexdigest()
+
+def report_of(folder, moment=None):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if moment is not None:
+            kill_before(*moment)
+        os.write(writing, train(folder).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as said:
+        digest = said.read()
+    _, status = os.waitpid(child, 0)
+    metrics = Path(folder, "metrics.jsonl").read_text().splitlines()
+    return {"signal": os.WTERMSIG(status), "epochs": len(metrics), "weights": digest}
+
+moments = [
+    (Ensemble, "objective", 15),  # in the second of three epochs of ten batches
+    (os, "replace", 2),  # the first writes the metrics as they were; before the new checkpoint is in place
+    (os, "replace", 3),  # between the checkpoint and its metrics
+    (Ensemble, "objective", 15),  # in the second member
+    None,
+]
+killed = [report_of(sys.argv[1] + "/killed", moment) for moment in moments]
+print(json.dumps([report_of(sys.argv[1] + "/whole"), *killed]))
 """
 
 
-def epochs_done(folder):
-    metrics = folder / "metrics.jsonl"
-    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
-
-
 def test_killed_at_any_moment_it_ends_where_it_would_have(tmp_path):
-    def start(folder):
-        return subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
-        )
-
-    with start(tmp_path / "whole") as process:
-        expected = process.stdout.read()
-    assert len(expected) == 64 + 1
-    killed = tmp_path / "killed"
-    delays = random.Random(1)
-    for least in (1, 4, 8):  # the last in the middle of the second member
-        with start(killed) as process:
-            while epochs_done(killed) < least:
-                assert process.poll() is None
-                time.sleep(0.005)
-            time.sleep(delays.uniform(0, 0.15))
-            process.send_signal(signal.SIGKILL)
-        assert least <= epochs_done(killed) < 12
-    with start(killed) as process:
-        assert process.stdout.read() == expected
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    whole, *killed, last = json.loads(done.stdout)
+    assert whole == {"signal": 0, "epochs": 6, "weights": whole["weights"]}
+    assert len(whole["weights"]) == 64
+    assert [report["signal"] for report in killed] == [signal.SIGKILL] * 4
+    assert [report["epochs"] for report in killed] == [1, 1, 1, 3]
+    assert last == whole
 
 
 BEFORE = {
