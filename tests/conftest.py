@@ -42,8 +42,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def pytest_collection_modifyitems(config, items):
     """With `--dist loadgroup`, the tests of a file go to one worker, as they share what is set up for it.
 
-    Those that share a study or a demo, computed once in a worker, go together. The slowest files go first: one
-    that begins last is waited for by an idle worker.
+    Those that share a study or a demo, which takes long to compute, go together. The slowest files go first:
+    one that begins last is waited for by an idle worker.
     """
     if not config.pluginmanager.has_plugin("xdist"):
         return
