@@ -35,6 +35,8 @@ SLOWEST = (
     "training/test_loop.py",
     "serve/test_page.py",
     "cli/test_reproduce.py",
+    "methods/test_contract.py",
+    "integrations/test_sklearn.py",
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 import torch
 from tests import references as ref
-from tests.functional.test_accuracy import LIMITS, LOSSES, check_row, evidence_rows
+from tests.functional.test_accuracy import LIMITS, LOSSES, check_row, evidence_rows, exactly
 
 import nescio as ev
 from nescio.functional._kernels.rowwise import RowLoss
@@ -53,13 +53,11 @@ def assert_same_compiled(loss, logits, targets, backend="aot_eager", **options):
 def test_value_and_gradient_against_many_digits(name, classes, dtype):
     loss = RowLoss(risk=RISKS.get(name), divergence_weight=float(name == "misleading"))
     evidence = evidence_rows(classes, dtype)
-    _, exact, exact_gradient = LOSSES[name]
     targets = torch.full((len(evidence),), classes - 1)
     values, gradients = evaluate_traced(evidence, targets, loss)
     assert values.dtype == gradients.dtype == dtype
     for row, value, gradient in zip(evidence.tolist(), values.tolist(), gradients.tolist(), strict=True):
-        y = classes - 1
-        check_row(value, gradient, exact(row, y), exact_gradient(row, y), dtype)
+        check_row(value, gradient, *exactly(name, tuple(row), classes - 1), dtype)
 
 
 @pytest.mark.parametrize("classes", [10, 1000])
@@ -75,11 +73,10 @@ def test_compiled_to_machine_code_it_keeps_its_digits(classes):
     e = evidence.requires_grad_()
     values = torch.compile(both, fullgraph=True)(e, targets)
     for number, name in enumerate(("cross_entropy", "misleading")):
-        _, exact, exact_gradient = LOSSES[name]
         (gradients,) = torch.autograd.grad(values[number].sum(), e, retain_graph=True)
         rows = zip(e.tolist(), values[number].tolist(), gradients.tolist(), strict=True)
         for row, value, gradient in rows:
-            check_row(value, gradient, exact(row, 0), exact_gradient(row, 0), torch.float32)
+            check_row(value, gradient, *exactly(name, tuple(row), 0), torch.float32)
 
 
 @pytest.mark.parametrize("classes", [2, 7, 8, 31, 100])
