@@ -77,6 +77,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
 # One process loads torch, and each training is a child of it: a start takes longer than such a training.
 KILLED = """
 import hashlib, json, os, signal, sys, torch
+import lightning_fabric, torch._dynamo  # which each child would load when it trains
 from pathlib import Path
 from tests.training.small import blobs, weights
 from nescio.methods import Ensemble
