@@ -1,3 +1,5 @@
+# Python keeps what it compiled: without it, every process that the tests start compiles torch again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
