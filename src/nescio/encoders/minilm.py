@@ -29,6 +29,16 @@ _VOCABULARY = 30_522
 _POSITIONS = 512
 _EPSILON = 1e-12  # of the layer normalisations
 _INITIAL_DEVIATION = 0.02
+# The same network by the names of transformers' BertConfig.
+BERT_CONFIG = {
+    "vocab_size": _VOCABULARY,
+    "hidden_size": _WIDTH,
+    "num_hidden_layers": _NUM_LAYERS,
+    "num_attention_heads": _NUM_HEADS,
+    "intermediate_size": _HIDDEN,
+    "max_position_embeddings": _POSITIONS,
+    "layer_norm_eps": _EPSILON,
+}
 
 # Parts of the published names, and ours.
 _NAMES = {
