@@ -77,6 +77,7 @@ def train(
     ] = None,
     patience: _training.Patience = None,
     posthoc: _training.Posthoc = "all",
+    log: _training.Log = None,
     label: Label = None,
     text: Annotated[
         str | None, typer.Option(help="The column of a table that holds texts to learn from.")
@@ -114,6 +115,7 @@ def train(
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
+    from nescio.training.loggers import make_loggers
 
     how = TrainingSettings(
         epochs=epochs,
@@ -141,6 +143,7 @@ def train(
     )
     require_device(device)
     require_wanted(posthoc)
+    loggers = make_loggers(log)
     chosen = method_of(method, settings or [])
     known, test, choice = open_to_train(
         data,
@@ -178,6 +181,7 @@ def train(
             report=partial(report, method),
             on_encoding=encoding_progress(),
             posthoc=posthoc,
+            log=loggers,
         )
     if is_first_process():
         _print_posthoc(model)
@@ -565,6 +569,7 @@ def calibrate(
         str | None, typer.Option(help="What the model was trained on; needed for trust, not for temperature.")
     ] = None,
     posthoc: _training.Posthoc = "all",
+    log: _training.Log = None,
     label: Label = None,
     data_dir: DataDir = None,
 ) -> None:

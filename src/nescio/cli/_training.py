@@ -38,6 +38,13 @@ Posthoc = Annotated[
         "temperature, trust, all or none."
     ),
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Where the metrics of every epoch go beside metrics.jsonl: tensorboard, csv, mlflow or wandb; "
+        "may be repeated."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
 
 Optimizer = Annotated[

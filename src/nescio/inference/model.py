@@ -48,6 +48,7 @@ from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
 from nescio.posthoc.state import Posthoc, WithPValues
 from nescio.training import Run, Samples, TrainingSettings, as_input, fit
+from nescio.training.loggers import Logger, make_loggers
 
 DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
 
@@ -112,6 +113,7 @@ class TrainedModel:
         report: Callable[[dict[str, float]], None] | None = None,
         on_encoding: OnEncoding | None = None,
         posthoc: str = "none",
+        log: str | Logger | Sequence[str | Logger] | None = None,
     ) -> TrainedModel:
         """Train on labelled data. Everything that is trained is trained through this.
 
@@ -133,6 +135,8 @@ class TrainedModel:
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
                 tenth of the data, at most 5,000 samples, is set aside and not trained on; of less than 250
                 samples nothing is. What was done stands in `training["posthoc"]`.
+            log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
+                "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
         Returns:
             The trained model, without a rule.
@@ -140,9 +144,13 @@ class TrainedModel:
         Raises:
             DataError: If the data has no labels, less than two classes, or does not fit `held_out`.
             InputError: If method, network and settings do not fit the data.
+            MissingExtraError: If the package of a logger is not installed.
             TrainingError: If the training can't go on, or `run_dir` holds another one.
         """
         require_wanted(posthoc)
+        loggers = make_loggers(log)
+        if loggers and run_dir is None:
+            raise InputError("log needs run_dir, the folder that the metrics are kept in, got None")
         settings = settings or TrainingSettings()
         if isinstance(data, Source) and not isinstance(data, PictureSource):
             data = data.labelled()
@@ -158,7 +166,7 @@ class TrainedModel:
         if not choice.is_frozen:
             training, calibration = _parts(data, set_aside)
             model = _untrained_model_for(training, method, choice, settings.seed)
-            trained = _train_network(model, training, settings, held_out, run_dir, report)
+            trained = _train_network(model, training, settings, held_out, run_dir, report, log=loggers)
             trained = _calibrated_after_training(trained, training, calibration, posthoc)
             return _with_seen(trained, data, held_out)
 
@@ -168,7 +176,14 @@ class TrainedModel:
         head = head_spec(encoded.spec, len(data.classes))
         model = untrained_model(features.inputs, data.classes, method, head, seed=settings.seed)
         trained = _train_network(
-            model, features, settings, encoded.held_out, run_dir, report, encoder=encoded.spec
+            model,
+            features,
+            settings,
+            encoded.held_out,
+            run_dir,
+            report,
+            encoder=encoded.spec,
+            log=loggers,
         )
         trained = _calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
         encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
@@ -684,6 +699,7 @@ def _train_network(
     run_dir: str | Path | None,
     report: Callable[[dict[str, float]], None] | None,
     encoder: EncoderSpec | None = None,
+    log: Sequence[Logger] = (),
 ) -> TrainedModel:
     """Train the network of a model on data; encoder: what made features of it, where they are features."""
     watched = None
@@ -704,6 +720,7 @@ def _train_network(
         held_out=watched,
         run=run,
         report=report,
+        log=log,
     )
     training = {**description, "last": history[-1], "history": history}
     if settings.patience is not None and model.method.trainings == 1:

@@ -213,14 +213,28 @@ def reliability(prediction: Prediction, labels: Tensor, bins: int = 15) -> Relia
         >>> reliability(prediction, torch.tensor([0, 1, 1]), bins=4).count
         tensor([0, 0, 1, 2])
     """
+    return reliability_of(bin_sums(prediction, labels, bins))
+
+
+def bin_sums(prediction: Prediction, labels: Tensor, bins: int) -> Tensor:
+    """What `reliability` is made of, float64 (3, B): samples, confidence and right answers of each bin.
+
+    The sums of two batches are those of both together.
+    """
     require_whole("bins", bins, least=1)
     right = _right_argmax(prediction, labels).double()
     confidence = require_probabilities(prediction).amax(1)
     edges = (torch.arange(1, bins, dtype=torch.float64) / bins).to(confidence.dtype)
     index = torch.bucketize(confidence, edges, right=True)
-    count = index.bincount(minlength=bins)
+    count = index.bincount(minlength=bins).double()
     total = index.bincount(confidence.double(), minlength=bins)
-    return Reliability(total / count, index.bincount(right, minlength=bins) / count, count)
+    return torch.stack([count, total, index.bincount(right, minlength=bins)])
+
+
+def reliability_of(sums: Tensor) -> Reliability:
+    """The means of the bins, by the sums (3, B) of `bin_sums`."""
+    count, confidence, right = sums
+    return Reliability(confidence / count, right / count, count.long())
 
 
 def expected_calibration_error(prediction: Prediction, labels: Tensor, bins: int = 15) -> float:
@@ -247,6 +261,10 @@ def expected_calibration_error(prediction: Prediction, labels: Tensor, bins: int
         >>> expected_calibration_error(prediction, torch.tensor([0, 1]))
         0.25
     """
-    found = reliability(prediction, labels, bins)
+    return calibration_error_of(reliability(prediction, labels, bins))
+
+
+def calibration_error_of(found: Reliability) -> float:
+    """The expected calibration error, by the bins of a reliability diagram."""
     gap = (found.accuracy - found.confidence).abs() * found.count
     return float(gap.nansum() / found.count.sum())

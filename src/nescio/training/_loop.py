@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ from nescio.training._samples import Samples
 from nescio.training._sampling import class_weights, with_class_weights
 from nescio.training._second_stage import fit_second_stage
 from nescio.training._totals import EpochTotals
+from nescio.training.loggers import Logger, RowLog, logging_to
 from nescio.training.settings import LARGEST_SEED, TrainingSettings
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def fit(
     held_out: Samples | None = None,
     run: Run | None = None,
     report: Callable[[Metrics], None] | None = None,
+    log: Sequence[Logger] = (),
 ) -> list[Metrics]:
     """Train a module in place, to the end or on from where a run stopped.
 
@@ -73,6 +75,7 @@ def fit(
         held_out: What the training is watched on after every epoch; needed for patience.
         run: A folder that keeps the progress; a training that was stopped goes on from it.
         report: Function that is called after every epoch with its metrics.
+        log: Loggers that are given the metrics of every epoch, see `nescio.training.loggers`; they need a run.
 
     Returns:
         The metrics of every epoch: "epoch", "loss", "accuracy", "uncertainty", "seconds", with `held_out` the
@@ -81,7 +84,8 @@ def fit(
         one has "is_guessing" too.
 
     Raises:
-        TrainingError: If the training has diverged, or patience has nothing to watch.
+        TrainingError: If the training has diverged, patience has nothing to watch, or a logger can't start.
+        InputError: If there are loggers and no run.
         ModelFileError: If the checkpoint of the run is damaged or of another network.
 
     Example:
@@ -99,6 +103,8 @@ def fit(
     """
     if settings.patience is not None and held_out is None:
         raise TrainingError("patience needs held-out samples to watch; give some, or set patience to None")
+    if log and run is None:
+        raise InputError("log needs the folder of a run (run_dir), got none")
     _refuse_augmentation(settings, method, train)
     settings = settings.resolved(len(train))
     assert settings.learning_rate is not None
@@ -118,7 +124,7 @@ def fit(
         state = run.resume(whole, fabric)
     assert settings.batch_size is not None
     steps = math.ceil(len(train) / (settings.batch_size * settings.accumulate))
-    with generators_kept():
+    with generators_kept(), _logging(log, run, state, fabric) as rows:
         for number in range(state.member, len(members)):
             seeded = replace(settings, seed=_member_seed(settings.seed, number))
             loop = Loop(method, members[number], preprocess, seeded, fabric)
@@ -142,6 +148,7 @@ def fit(
                         warn_if_stuck(_accuracies(state), steps, train.labels)
                     if run:
                         run.save(state)
+                    rows.write(metrics, len(state.history))
                     if report:
                         report(metrics)
             loop.keep_average()
@@ -153,6 +160,15 @@ def fit(
     module.eval()
     fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
     return state.history
+
+
+def _logging(
+    log: Sequence[Logger], run: Run | None, state: TrainingState, fabric: Fabric
+) -> AbstractContextManager[RowLog]:
+    """The loggers of the first process; the others have none."""
+    if run is None or not fabric.is_global_zero:
+        return nullcontext(RowLog([]))
+    return logging_to(log, run.folder, run.settings, state.history)
 
 
 def _refuse_augmentation(settings: TrainingSettings, method: Method, train: Samples) -> None:

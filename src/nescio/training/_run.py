@@ -164,6 +164,11 @@ class Run:
             self._claim()
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """All that the training depends on, as plain data."""
+        return dict(self._settings)
+
+    @property
     def checkpoint(self) -> Path:
         """Where the state after the last whole epoch is."""
         return self.folder / "checkpoint.safetensors"
