@@ -2,11 +2,13 @@
 
 python tools/trainer_losses.py small              a small model of transformers from its configuration
 python tools/trainer_losses.py minilm             all of MiniLM, from its weights
-python tools/trainer_losses.py minilm --questions 3000
+python tools/trainer_losses.py minilm --questions 2000
+python tools/trainer_losses.py small --precision float32
 
 Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step, and
-compute every loss on their own. Without dropout, which both would draw on their own. docs/decisions/0031 has the
-numbers.
+go through all of it on their own: no weights are exchanged. Without dropout, which both would draw on their own,
+and in float64: the two sum their losses in another order, and in float32 what that rounds otherwise grows from
+step to step. docs/decisions/0031 has the numbers.
 """
 
 import argparse
@@ -35,6 +37,7 @@ from nescio.training._loop import Loop
 
 SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+TOLERANCE = 1e-5
 MAX_LENGTH = 40  # tokens of a question; the longest has 36
 RATES = {"small": 2e-3, "minilm": 2e-4}
 SETTINGS = TrainingSettings(
@@ -58,22 +61,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the Trainer's losses with those of our own loop.")
     parser.add_argument("model", choices=("small", "minilm"))
     parser.add_argument("--questions", type=int, help="how many of the 15,000 to take; default: all")
+    parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
     options = parser.parse_args()
     questions = load("clinc150", "train")
     taken = torch.randperm(len(questions), generator=torch.Generator().manual_seed(0))[: options.questions]
     preprocess = TextPreprocess(MiniLMSpec().tokenizer_json(), MAX_LENGTH)
     samples = Samples(preprocess.inputs_of(questions)[taken], questions.labels[taken])
     model = make_model(options.model, len(questions.classes))
-    print(f"{len(samples):,} questions of {len(questions.classes)} intents, {options.model}", flush=True)
+    counts = f"{len(samples):,} questions of {len(questions.classes)} intents"
+    print(f"{counts}, {options.model}, {options.precision}", flush=True)
     start = time.process_time()
-    settings = replace(SETTINGS, learning_rate=RATES[options.model])
+    settings = replace(SETTINGS, learning_rate=RATES[options.model], precision=options.precision)
     ours = loop_losses(copy.deepcopy(model), samples, preprocess, settings)
     print(f"our loop: {len(ours)} steps, {ours[0]:.5f} to {ours[-1]:.5f}, {seconds_since(start)}", flush=True)
     start = time.process_time()
     theirs = trainer_losses(model, samples, settings, len(questions.classes))
     print(f"Trainer:  {len(theirs)} steps, {theirs[0]:.5f} to {theirs[-1]:.5f}, {seconds_since(start)}")
-    differences = (torch.tensor(ours) - torch.tensor(theirs)).abs()
-    print(f"largest difference of a step's loss: {float(differences.max()):.2e}")
+    differences = (torch.tensor(ours, dtype=torch.float64) - torch.tensor(theirs, dtype=torch.float64)).abs()
+    far = (differences > TOLERANCE).nonzero().flatten().tolist()
+    beyond = f"from step {far[0] + 1} on above {TOLERANCE:g}" if far else f"none above {TOLERANCE:g}"
+    print(f"largest difference of a step's loss: {float(differences.max()):.2e}; {beyond}")
 
 
 def seconds_since(start: float) -> str:
@@ -126,7 +133,10 @@ def loop_losses(
             found.append((float(loss.detach()), len(batch.labels)))
             return loss, logits
 
-    loop = Loop(Recorded(), FromIds(model), preprocess, settings)
+    network = FromIds(model)
+    if settings.precision == "float64":
+        network.double()
+    loop = Loop(Recorded(), network, preprocess, settings)
     losses: list[float] = []
     assert settings.epochs is not None
     for number in range(settings.epochs):
@@ -206,6 +216,8 @@ def trainer_losses(
 ) -> list[float]:
     """The losses of the steps of the Trainer."""
     logging.set_verbosity_error()
+    if settings.precision == "float64":
+        model = model.double()
     loss = RecordedLoss(EDL().loss_for(num_classes))
     assert settings.epochs is not None
     assert settings.batch_size is not None

@@ -13,7 +13,7 @@ from nescio.errors import FetchError, InputError, MissingExtraError
 
 HF_PREFIX = "hf:"
 IMAGE_SIDE = 224  # where no file says another
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def image_processor(source: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_file(source: str, name: str) -> str | None:
     if folder.is_dir():
         path = folder / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
-    if not _HUB_ID.fullmatch(source):
+    if not HUB_ID.fullmatch(source):
         raise InputError(
             f"hf: must be followed by a folder or by a name on the hub; there is no folder {source}"
         )
