@@ -1,13 +1,11 @@
 """Questions of CLINC150 with the Trainer of transformers: opinions, and questions that are out of scope.
 
-    python examples/transformers_trainer.py                   # all of MiniLM is trained: half an hour on one core
-    python examples/transformers_trainer.py --model small     # a small model from its configuration: a minute
+    python examples/transformers_trainer.py                   # all of MiniLM is trained
+    python examples/transformers_trainer.py --model small     # a small model from its configuration
 
 Only two lines differ from any other training: `compute_loss_func` and the callback that keeps the annealing.
 A tenth of the questions is held out for a temperature; then the model is asked the test questions, and 1,000
-that are out of scope. Expect ACCURACY_AND_AUROC.
-
-Needs: pip install 'nescio[hf]'.
+that are out of scope. Expect ACCURACY_AND_AUROC. Needs: pip install 'nescio[hf]'.
 """
 
 import argparse
@@ -32,11 +30,10 @@ def main() -> None:
     tokenizer = nescio_hf.minilm_tokenizer(max_length=40)
     train, held_out = data.split(data.load("clinc150", "train"), 0.1, seed=0)
     num_classes = len(train.classes)
+    config = BertConfig(vocab_size=len(tokenizer), num_labels=num_classes, **SMALL)
+    model = BertForSequenceClassification(config)
     if options.model == "minilm":
         model = nescio_hf.minilm_classifier(num_classes)
-    else:
-        config = BertConfig(vocab_size=len(tokenizer), num_labels=num_classes, **SMALL)
-        model = BertForSequenceClassification(config)
     loss = nescio_hf.TrainerLoss(EvidentialLoss(num_classes))
     arguments = TrainingArguments(
         output_dir=options.out,

@@ -19,11 +19,16 @@ ROOMS = [
     "nescio.encoders",
     "nescio.functional",
     "nescio.inference",
+    "nescio.integrations.hub",
+    "nescio.integrations.lightning",
+    "nescio.integrations.transformers",
     "nescio.methods",
     "nescio.metrics",
+    "nescio.metrics.streaming",
     "nescio.opinions",
     "nescio.posthoc",
     "nescio.reports",
+    "nescio.training.loggers",
 ]
 # Of nescio itself, those that come from elsewhere.
 OTHERS = ["EvidentialLoss", "from_softmax"]

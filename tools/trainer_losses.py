@@ -1,14 +1,14 @@
-"""Whether the Trainer of transformers, with our loss, learns what our own loop learns: the losses of all steps.
+"""Whether the Trainer of transformers, with our loss, learns what our own loop learns: the losses of steps.
 
 python tools/trainer_losses.py small              a small model of transformers from its configuration
 python tools/trainer_losses.py minilm             all of MiniLM, from its weights
 python tools/trainer_losses.py minilm --questions 2000
 python tools/trainer_losses.py small --precision float32
 
-Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step, and
-go through all of it on their own: no weights are exchanged. Without dropout, which both would draw on their own,
-and in float64: the two sum their losses in another order, and in float32 what that rounds otherwise grows from
-step to step. docs/decisions/0031 has the numbers.
+Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step,
+and go through all of it on their own: no weights are exchanged. Without dropout, which both would draw on
+their own, and in float64: the two sum their losses in another order, and in float32 what that rounds
+otherwise grows from step to step. docs/decisions/0031 has the numbers.
 """
 
 import argparse

@@ -879,3 +879,28 @@ def test_where_nothing_can_be_answered_the_first_few_are_shown(run, rows_model, 
     code, out, _ = run("predict", rows_model, *sorted(tmp_path.glob("*.png")), "--json")
     assert code == 1
     assert len(out.splitlines()) == 8
+
+
+def test_metrics_go_where_they_are_asked_to(run, photos, tmp_path):
+    code, _, err = run("train", photos, "--out", tmp_path, "--log", "excel")
+    assert code == 1
+    assert "log must be one of tensorboard, csv, mlflow, wandb, got 'excel'" in err
+    code, _, _ = run(
+        "train",
+        photos,
+        "--out",
+        tmp_path,
+        "--epochs",
+        2,
+        "--posthoc",
+        "none",
+        "--log",
+        "csv",
+        "--encoder",
+        "lenet",
+    )
+    assert code == 0
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert rows[0].startswith("epoch,loss,accuracy,uncertainty")
+    assert len(rows) == 3
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2

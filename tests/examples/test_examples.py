@@ -17,12 +17,15 @@ import torch
 from PIL import Image
 from tests.examples.tiny_texts import TinyTextSpec
 from tests.inference.pretrained import TinySpec
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
 
 import nescio
 from nescio.data._catalog import CLINC150
+from nescio.integrations import transformers as nescio_hf
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-TESTED = {"photos", "text", "table", "fine_tuning", "dataloader"}
+TESTED = {"photos", "text", "table", "fine_tuning", "dataloader", "transformers_trainer"}
 MOST_LINES = 75  # more is no example any more
 
 Run = Callable[..., str]
@@ -118,6 +121,17 @@ def test_text(
     model = nescio.TrainedModel.load(tmp_path / "intents.safetensors")
     assert len(model.classes) == intents
     assert model.records("play the song")[0]["best"] in model.classes
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_transformers_trainer(run: Run, small_clinc150: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Tokenizer.from_str(TinyTextSpec(8, 3).tokenizer_json())
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
+    monkeypatch.setattr(nescio_hf, "minilm_tokenizer", lambda max_length: tokenizer)  # which is fetched
+    printed = run("transformers_trainer", "--model", "small", "--epochs", 20)
+    assert figure(printed, "accuracy") > 0.8
+    assert figure(printed, "AUROC of 20 questions out of scope, by their uncertainty") > 0.5
+    assert re.search(r"^Opinion\(batch \(30,\), 3 classes", printed, re.MULTILINE)
 
 
 def test_table_that_is_made_up(run: Run, tmp_path: Path) -> None:

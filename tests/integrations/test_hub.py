@@ -69,7 +69,7 @@ def test_the_card_of_a_run_is_taken(model, tmp_path):
     save_pretrained(model, tmp_path / "out", run_dir=tmp_path / "run")
     assert "# of a run" in (tmp_path / "out" / "README.md").read_text()
     assert {path.name for path in (tmp_path / "out" / "card").iterdir()} >= {"confusion.png"}
-    with pytest.raises(DataError, match="has no card.md"):
+    with pytest.raises(DataError, match=r"has no card.md"):
         save_pretrained(model, tmp_path / "out", run_dir=tmp_path)
     with pytest.raises(InputError, match="data and run_dir are two ways to a card"):
         save_pretrained(model, tmp_path / "out", run_dir=tmp_path / "run", data=TABLE)
@@ -155,7 +155,9 @@ def test_a_branch_of_its_own(model, hub):
 
 
 def test_offline_and_out_of_reach(model, hub, monkeypatch):
-    expected = r"^someone/other can't be had: LocalEntryNotFoundError: Cannot find the requested files in the disk"
+    expected = (
+        r"^someone/other can't be had: LocalEntryNotFoundError: Cannot find the requested files in the disk"
+    )
     with pytest.raises(FetchError, match=expected) as caught:
         from_pretrained("someone/other", local_files_only=True)
     assert "\n" not in str(caught.value)
@@ -164,14 +166,14 @@ def test_offline_and_out_of_reach(model, hub, monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr(hub, "upload_folder", refuse)
-    with pytest.raises(FetchError, match="^someone/fruit can't be uploaded: OSError: no route to host$"):
+    with pytest.raises(FetchError, match=r"^someone/fruit can't be uploaded: OSError: no route to host$"):
         push_to_hub(model, "someone/fruit")
 
 
 def test_what_is_no_model_is_refused(tmp_path):
-    with pytest.raises(InputError, match="there is no folder ./nowhere/at/all"):
+    with pytest.raises(InputError, match=r"there is no folder ./nowhere/at/all"):
         from_pretrained("./nowhere/at/all")
-    with pytest.raises(ModelFileError, match="is a folder without a model.safetensors"):
+    with pytest.raises(ModelFileError, match=r"is a folder without a model.safetensors"):
         from_pretrained(tmp_path)
     (tmp_path / "file").write_text("")
     some = nescio.TrainedModel

@@ -16,7 +16,9 @@ from nescio import EvidentialLoss, InputError, MLPSpec, metrics
 from nescio.integrations.lightning import EvidentialModule, UncertaintyCallback, _own_samples
 
 # Lightning's remarks on small data: few workers, few steps to log.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
 CLASSES = 3
 
 
@@ -117,7 +119,7 @@ open(f"{sys.argv[1]}/found{runner.global_rank}.json", "w").write(json.dumps(foun
 
 
 def test_two_processes_give_the_figures_of_one(tmp_path):
-    """Batches of 8 in each of two processes are those of 16 in one; 37 and 23 rows can't be divided by two."""
+    """Batches of 8 in each of two processes are those of 16 in one; 37 and 23 rows are no even numbers."""
     _, _, expected = fitted(tmp_path, 16)
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
@@ -189,4 +191,6 @@ def test_without_lightning_one_line_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("pytorch-lightning is not installed; install it with: pip install 'nescio[lightning]'")
+    assert last.endswith(
+        "pytorch-lightning is not installed; install it with: pip install 'nescio[lightning]'"
+    )

@@ -39,7 +39,9 @@ from nescio.integrations.transformers import (
 )
 from nescio.training import Samples
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+)
 CLASSES = 3
 TINY = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -227,7 +229,9 @@ def test_trust_by_the_features_below_the_head(trained):
         fit_posthoc(held_out.output, loss, features=held_out.features)
     with pytest.raises(InputError, match="features must be of the 90 inputs of output, got 120"):
         fit_posthoc(held_out.output, loss, features=known.features, train_features=known.features)
-    with pytest.raises(InputError, match=r"layer must be a module of the model, like \['classifier'\], got 'head'"):
+    with pytest.raises(
+        InputError, match=r"layer must be a module of the model, like \['classifier'\], got 'head'"
+    ):
         predict_with_features(trainer, [], layer="head")
     with pytest.raises(InputError, match="trainer must run in one process"):
         predict_with_features(SimpleNamespace(args=SimpleNamespace(world_size=2)), [])
@@ -238,7 +242,9 @@ def test_adapters_of_peft(tmp_path):
 
     base = tiny_model()
     before = copy.deepcopy(base.state_dict())
-    config = LoraConfig(task_type="SEQ_CLS", r=4, target_modules=["query", "value"], modules_to_save=["classifier"])
+    config = LoraConfig(
+        task_type="SEQ_CLS", r=4, target_modules=["query", "value"], modules_to_save=["classifier"]
+    )
     model = get_peft_model(base, config)
     loss = TrainerLoss(EvidentialLoss(CLASSES))
     trainer = make_trainer(tmp_path, model, loss, 60, num_train_epochs=2, gradient_accumulation_steps=2)
@@ -260,7 +266,7 @@ def test_tokens_are_labelled_too():
     loss = TrainerLoss(EvidentialLoss(CLASSES, annealing_epochs=0))
     ids, _ = questions(4)
     labels = torch.where(ids > 0, ids % CLASSES, -100)
-    outputs = tiny_model(BertForTokenClassification)(**{"input_ids": ids, "attention_mask": (ids > 0).long()})
+    outputs = tiny_model(BertForTokenClassification)(input_ids=ids, attention_mask=(ids > 0).long())
     found = loss(outputs, labels, num_items_in_batch=(labels != -100).sum())
     rows = outputs.logits.reshape(-1, CLASSES)[labels.reshape(-1) != -100]
     expected = EvidentialLoss(CLASSES, annealing_epochs=0)(rows, labels[labels != -100])
@@ -281,7 +287,7 @@ def test_what_does_not_fit_is_refused():
         loss((torch.zeros(2, CLASSES),), None)
     with pytest.raises(InputError, match="the model must give logits, got dict"):
         loss({"hidden": torch.zeros(2)}, torch.zeros(2).long())
-    with pytest.raises(InputError, match="output must be what trainer.predict returned"):
+    with pytest.raises(InputError, match=r"output must be what trainer.predict returned"):
         opinions("output")
     with pytest.raises(InputError, match="label_ids: predict a data set that has labels"):
         labels_of(PredictionOutput(np.zeros((2, 3)), None, {}))

@@ -105,12 +105,19 @@ def test_ood_detection_by_any_measure():
 def test_a_collection_gives_labels_to_all():
     prediction, labels = opinions(40)
     several = MetricCollection(
-        [streaming.Accuracy(), streaming.MeanUncertainty(), streaming.AcceptedShare(), streaming.AnsweredShare()]
+        [
+            streaming.Accuracy(),
+            streaming.MeanUncertainty(),
+            streaming.AcceptedShare(),
+            streaming.AnsweredShare(),
+        ]
     )
     several.update(prediction, labels)
     found = several.compute()
     assert float(found["Accuracy"]) == pytest.approx(metrics.accuracy(prediction, labels))
-    assert float(found["AcceptedShare"]) == pytest.approx(float((prediction.uncertainty <= 0.5).float().mean()))
+    assert float(found["AcceptedShare"]) == pytest.approx(
+        float((prediction.uncertainty <= 0.5).float().mean())
+    )
 
 
 def test_a_rule_decides_instead_of_a_threshold():

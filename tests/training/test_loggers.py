@@ -81,7 +81,14 @@ def test_mlflow(tmp_path, monkeypatch):
         rows.write(ROWS[0], 1)
         rows.write(ROWS[1], 2)
     (tmp_path / loggers.KEPT).write_text(
-        json.dumps({"mlflow": {"rows": 1, "run_id": json.loads((tmp_path / loggers.KEPT).read_text())["mlflow"]["run_id"]}})
+        json.dumps(
+            {
+                "mlflow": {
+                    "rows": 1,
+                    "run_id": json.loads((tmp_path / loggers.KEPT).read_text())["mlflow"]["run_id"],
+                }
+            }
+        )
     )
     with logging_to(make_loggers("mlflow"), tmp_path, settings, ROWS[:2]) as rows:
         rows.write(ROWS[2], 3)
@@ -137,7 +144,9 @@ def test_wandb_goes_on_with_its_run(tmp_path, monkeypatch):
 
 
 def test_unknown_names_and_missing_packages_are_said_in_one_line(monkeypatch):
-    with pytest.raises(InputError, match="^log must be one of tensorboard, csv, mlflow, wandb, got 'excel'$"):
+    with pytest.raises(
+        InputError, match=r"^log must be one of tensorboard, csv, mlflow, wandb, got 'excel'$"
+    ):
         make_loggers(["csv", "excel"])
     for name in ("tensorboard", "mlflow", "wandb"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -168,13 +177,15 @@ class Broken(Logger):
 
 
 def test_a_logger_that_fails_does_not_end_the_training(tmp_path):
-    with pytest.warns(NescioWarning, match="log broken failed in row 2 and is left out from here on: no conn"):
+    with pytest.warns(
+        NescioWarning, match="log broken failed in row 2 and is left out from here on: no conn"
+    ):
         model = train(tmp_path, 3, [Broken(at=2), "csv"])
     assert len(model.training["history"]) == len(rows_of_csv(tmp_path)) == 3
 
 
 def test_a_logger_that_can_not_start_ends_it_before_it_begins(tmp_path):
-    with pytest.raises(TrainingError, match="^log broken can't be started: no connection$"):
+    with pytest.raises(TrainingError, match=r"^log broken can't be started: no connection$"):
         train(tmp_path, 3, Broken(at=0))
 
 

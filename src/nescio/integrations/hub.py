@@ -1,8 +1,8 @@
 """Trained models on the Hugging Face hub: the model file, and its card as the page of the repository.
 
-    save_pretrained(model, "fruit", data=test)               a folder as the hub takes it
-    push_to_hub(model, "someone/fruit", data=test)           the same, uploaded
-    model = from_pretrained("someone/fruit")                 from the hub, its cache, or a folder
+save_pretrained(model, "fruit", data=test)               a folder as the hub takes it
+push_to_hub(model, "someone/fruit", data=test)           the same, uploaded
+model = from_pretrained("someone/fruit")                 from the hub, its cache, or a folder
 """
 
 from __future__ import annotations
@@ -215,7 +215,9 @@ def _copy_card(written: Path, folder: Path) -> None:
     """The card that was written in one folder, as the page of a repository in the other."""
     card = written / WRITTEN_CARD
     if not card.is_file():
-        raise DataError(f"{written} has no {WRITTEN_CARD}; `nescio train` and `nescio evaluate` with a card write one")
+        raise DataError(
+            f"{written} has no {WRITTEN_CARD}; `nescio train` and `nescio evaluate` with a card write one"
+        )
     write_atomically(folder / CARD, card.read_bytes())
     pictures = written / PICTURES
     if pictures.is_dir():

@@ -1,4 +1,4 @@
-"""For Lightning: any network with an evidential loss as a LightningModule, and a callback that logs its doubt.
+"""For Lightning: any network with an evidential loss as a module, and a callback that logs its doubt.
 
     module = EvidentialModule(network, EvidentialLoss(num_classes=10))
     trainer = Trainer(max_epochs=20, callbacks=[UncertaintyCallback()])
@@ -68,10 +68,11 @@ from torchmetrics import MeanMetric, MetricCollection  # noqa: E402
 class EvidentialModule(LightningModule):
     """A network, an evidential loss, and what they say.
 
-    Batches are pairs of inputs (N, ...) and labels. It logs train_loss; val_loss and test_loss with the weight
-    that the divergence has at the end of the training, so that the losses of all epochs compare. A second
-    dataloader of a validation or a test is taken for OOD inputs: it has no loss, and its batches need no
-    labels. For another optimiser than one of torch.optim at a constant rate, override `configure_optimizers`.
+    Batches are pairs of inputs (N, ...) and labels. It logs train_loss; val_loss and test_loss with the
+    weight that the divergence has at the end of the training, so that the losses of all epochs compare. A
+    second dataloader of a validation or a test is taken for OOD inputs: it has no loss, and its batches need
+    no labels. For another optimiser than one of torch.optim at a constant rate, override
+    `configure_optimizers`.
 
     Args:
         network: A module from inputs (N, ...) to logits (N, K, ...), or the spec of an encoder.
@@ -105,7 +106,9 @@ class EvidentialModule(LightningModule):
         if isinstance(network, EncoderSpec):
             network = network.build()
         if not isinstance(network, nn.Module):
-            raise InputError(f"network must be a torch module or the spec of an encoder, got {describe(network)}")
+            raise InputError(
+                f"network must be a torch module or the spec of an encoder, got {describe(network)}"
+            )
         if not isinstance(loss, EvidentialLoss):
             raise InputError(f"loss must be an EvidentialLoss, got {describe(loss)}")
         if loss.reduction != "mean":
@@ -179,7 +182,9 @@ class EvidentialModule(LightningModule):
                 self._add_loss(stage, logits, labels)
         if is_known:
             # Also where nothing was added: the processes meet here.
-            self.log(f"{stage}_loss", self.losses[stage], on_step=False, on_epoch=True, add_dataloader_idx=False)
+            self.log(
+                f"{stage}_loss", self.losses[stage], on_step=False, on_epoch=True, add_dataloader_idx=False
+            )
         return found
 
     def _add_loss(self, stage: str, logits: Tensor, labels: Tensor) -> None:
@@ -234,10 +239,10 @@ def _own_samples(loader: Any, batch_idx: int, count: int) -> int:
 class UncertaintyCallback(Callback):
     """Logs how sure a module is, how right it is where it is sure, and whether it tells OOD inputs.
 
-    After every validation (val_) and test (test_): accuracy, uncertainty, accepted_accuracy, accepted_share, ece
-    and aurc of the first dataloader; where there is a second one, of OOD inputs, also ood_uncertainty, ood_auroc
-    and ood_fpr95. The module is an EvidentialModule, or one whose steps return a dict with "opinion" (N, ...)
-    and "labels".
+    After every validation (val_) and test (test_): accuracy, uncertainty, accepted_accuracy, accepted_share,
+    ece and aurc of the first dataloader; where there is a second one, of OOD inputs, also ood_uncertainty,
+    ood_auroc and ood_fpr95. The module is an EvidentialModule, or one whose steps return a dict with
+    "opinion" (N, ...) and "labels".
 
     Args:
         threshold: The most uncertainty that is accepted.

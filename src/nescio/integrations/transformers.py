@@ -5,8 +5,8 @@
     trainer.train()
     opinion = opinions(trainer.predict(questions), loss)
 
-Models with adapters of PEFT are trained the same way. Temperature, conformal sets and rules of abstention take
-such an opinion and `labels_of` the output; `fit_posthoc` fits temperature and trust at once.
+Models with adapters of PEFT are trained the same way. Temperature, conformal sets and rules of abstention
+take such an opinion and `labels_of` the output; `fit_posthoc` fits temperature and trust at once.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ __all__ = [
 class TrainerLoss:
     """An evidential loss as `Trainer(compute_loss_func=...)` calls it.
 
-    The loss of a step is the sum of the losses of its samples over their number, which the Trainer counts over
-    all the batches that it accumulates and over all processes: how a step is cut into batches changes nothing.
-    With class weights it is the weighted sum over the number of samples; the Trainer does not say how much the
-    samples of a step weigh, so give weights whose mean over the training samples is one. In an evaluation the
-    divergence weighs what it will at the end of the training, so that the losses of all epochs compare.
+    The loss of a step is the sum of the losses of its samples over their number, which the Trainer counts
+    over all the batches that it accumulates and over all processes: how a step is cut into batches changes
+    nothing. With class weights it is the weighted sum over the number of samples; the Trainer does not say
+    how much the samples of a step weigh, so give weights whose mean over the training samples is one. In an
+    evaluation the divergence weighs what it will at the end of the training, so that the losses of all epochs
+    compare.
 
     Args:
         loss: The loss; what it is reduced by is left to the Trainer.
@@ -178,7 +179,8 @@ def _count(targets: Tensor) -> Tensor | int:
 class AnnealingCallback(TrainerCallback):
     """Tells a `TrainerLoss` how far the training is, before every batch.
 
-    The epoch is the Trainer's own, so a training that goes on from a checkpoint goes on with the annealing too.
+    The epoch is the Trainer's own, so a training that goes on from a checkpoint goes on with the annealing
+    too.
 
     Args:
         loss: The loss that the Trainer was given.
@@ -227,8 +229,8 @@ def opinions(output: Any, loss: TrainerLoss | EvidentialLoss | None = None) -> O
     Args:
         output: What `trainer.predict(...)` returned; also its `predictions` alone, as an array or a tensor
             (N, ..., K). Of several arrays the first are the logits.
-        loss: The loss that the model was trained with, which says how logits are read; None for the defaults of
-            `EvidentialLoss`, with the classes on the last axis.
+        loss: The loss that the model was trained with, which says how logits are read; None for the defaults
+            of `EvidentialLoss`, with the classes on the last axis.
 
     Returns:
         The opinions (N, ...) in float32, on the CPU.
@@ -290,8 +292,8 @@ def fit_posthoc(
 ) -> Posthoc:
     """Fit a temperature to held-out data, and trust where features are given.
 
-    `apply` of what is returned says what is finally said of new inputs. Conformal sets and rules of abstention
-    are fitted to that, on other held-out data where a promise is to hold exactly.
+    `apply` of what is returned says what is finally said of new inputs. Conformal sets and rules of
+    abstention are fitted to that, on other held-out data where a promise is to hold exactly.
 
     Args:
         output: What `trainer.predict(...)` returned for N labelled inputs that had no part in the training.
@@ -354,15 +356,15 @@ def predict_with_features(trainer: Any, dataset: Any, layer: str = "classifier")
     Args:
         trainer: A Trainer, in one process.
         dataset: N inputs, as for `trainer.predict`.
-        layer: Name of the head among the model's modules; its inputs (N, F) are the features. The head that an
-            adapter of PEFT trains is found by the name that it had before.
+        layer: Name of the head among the model's modules; its inputs (N, F) are the features. The head that
+            an adapter of PEFT trains is found by the name that it had before.
 
     Returns:
         The output of `trainer.predict`, and the features.
 
     Raises:
-        InputError: If the model has no such layer, it is not given one row for each input, or there are several
-            processes.
+        InputError: If the model has no such layer, it is not given one row for each input, or there are
+            several processes.
 
     Example:
         >>> import torch

@@ -237,7 +237,8 @@ class AnsweredAccuracy(_Mean):
         >>> from nescio import Opinion
         >>> from nescio.metrics.streaming import AnsweredAccuracy
         >>> metric = AnsweredAccuracy()
-        >>> metric.update(Opinion(torch.tensor([[4.0, 0.0], [0.0, 4.0], [0.0, 0.0]])), torch.tensor([0, 0, 0]))
+        >>> opinion = Opinion(torch.tensor([[4.0, 0.0], [0.0, 4.0], [0.0, 0.0]]))
+        >>> metric.update(opinion, torch.tensor([0, 0, 0]))
         >>> metric.compute()
         tensor(0.5000)
     """
@@ -324,8 +325,8 @@ class _Accepted(_Mean):
 class AcceptedAccuracy(_Accepted):
     """Accuracy among the accepted: those up to an uncertainty, or those that a rule accepts.
 
-    With a threshold it is a point of `nescio.metrics.accuracy_against_threshold`; a vacuous prediction that is
-    accepted counts as wrong.
+    With a threshold it is a point of `nescio.metrics.accuracy_against_threshold`; a vacuous prediction that
+    is accepted counts as wrong.
 
     Args:
         threshold: The most uncertainty that is accepted.

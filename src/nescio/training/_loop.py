@@ -75,7 +75,8 @@ def fit(
         held_out: What the training is watched on after every epoch; needed for patience.
         run: A folder that keeps the progress; a training that was stopped goes on from it.
         report: Function that is called after every epoch with its metrics.
-        log: Loggers that are given the metrics of every epoch, see `nescio.training.loggers`; they need a run.
+        log: Loggers that are given the metrics of every epoch, see `nescio.training.loggers`; they need a
+            run.
 
     Returns:
         The metrics of every epoch: "epoch", "loss", "accuracy", "uncertainty", "seconds", with `held_out` the

@@ -1,9 +1,9 @@
 """Loggers: the metrics of every epoch, also where people look at those of other trainings.
 
-A run keeps its metrics in metrics.jsonl at any rate. A logger is given the same rows, in the folder of the run:
-"csv" writes metrics.csv, "tensorboard" event files; "mlflow" and "wandb" write where these are set up to. When a
-training goes on, a logger goes on behind the last row that it has: no row comes twice. Other packages bring
-theirs by an entry point of the group `nescio.loggers`.
+A run keeps its metrics in metrics.jsonl at any rate. A logger is given the same rows, in the folder of the
+run: "csv" writes metrics.csv, "tensorboard" event files; "mlflow" and "wandb" write where these are set up
+to. When a training goes on, a logger goes on behind the last row that it has: no row comes twice. Other
+packages bring theirs by an entry point of the group `nescio.loggers`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from nescio._files import write_atomically
 from nescio._registry import Registry
 from nescio.errors import InputError, MissingExtraError, NescioError, NescioWarning, TrainingError
 
-__all__ = ["LOGGERS", "CSVLogger", "Logger", "MLflowLogger", "TensorBoardLogger", "WandbLogger", "make_loggers"]
+__all__ = [
+    "LOGGERS",
+    "CSVLogger",
+    "Logger",
+    "MLflowLogger",
+    "TensorBoardLogger",
+    "WandbLogger",
+    "make_loggers",
+]
 
 KEPT = "loggers.json"  # in the folder of a run: what a logger must know to go on
 PROJECT = "nescio"
@@ -34,8 +42,8 @@ PROJECT = "nescio"
 class Logger(ABC):
     """Takes the metrics of every epoch somewhere.
 
-    One that is registered, by `LOGGERS.register` or by an entry point of the group `nescio.loggers`, is known by
-    its name, also to the command line.
+    One that is registered, by `LOGGERS.register` or by an entry point of the group `nescio.loggers`, is known
+    by its name, also to the command line.
 
     Attributes:
         name: Name by which users ask for it.
