@@ -15,6 +15,7 @@ import argparse
 import copy
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -136,14 +137,26 @@ def loop_losses(
     network = FromIds(model)
     if settings.precision == "float64":
         network.double()
-    loop = Loop(Recorded(), network, preprocess, settings)
     losses: list[float] = []
     assert settings.epochs is not None
-    for number in range(settings.epochs):
-        found.clear()
-        loop.epoch(samples, number)
-        losses += of_steps(found, settings.accumulate)
+    with computing_in(settings.precision):
+        loop = Loop(Recorded(), network, preprocess, settings)
+        for number in range(settings.epochs):
+            found.clear()
+            loop.epoch(samples, number)
+            losses += of_steps(found, settings.accumulate)
     return losses
+
+
+@contextmanager
+def computing_in(precision: str) -> Iterator[None]:
+    """With this type as torch's default: Fabric rounds what a network gives to the default type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, precision))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def of_steps(found: Sequence[tuple[float, int]], accumulate: int) -> list[float]:
@@ -248,7 +261,8 @@ def trainer_losses(
         callbacks=[AnnealingCallback(loss)],
     )
     trainer.orders = orders_of(samples, settings)
-    trainer.train()
+    with computing_in(settings.precision):
+        trainer.train()
     batches = -(-len(samples) // settings.batch_size)
     losses = []
     for epoch in range(settings.epochs):
