@@ -163,6 +163,20 @@ def test_class_weights_and_other_optimisers(tmp_path):
     assert optimizer.defaults["weight_decay"] == 0.01
 
 
+def test_labels_that_are_ignored_count_nowhere(tmp_path):
+    inputs, labels = rows(20)
+    labels[:5] = -100
+    batches = DataLoader(TensorDataset(inputs, labels), batch_size=5)
+    module = small_module()
+    runner = trainer(tmp_path)
+    runner.validate(module, batches, verbose=False)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs[5:]), labels[5:], epoch=2.0))
+        accuracy = metrics.accuracy(module.opinion(inputs[5:]), labels[5:])
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+    assert float(runner.callback_metrics["val_accuracy"]) == pytest.approx(accuracy)
+
+
 class Bare(pl.LightningModule):
     def validation_step(self, batch, batch_idx):
         return torch.zeros(())

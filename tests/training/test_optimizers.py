@@ -40,6 +40,12 @@ def test_an_optimiser_by_its_name(name, kind):
     assert optimizer.param_groups[0]["weight_decay"] == 0.3
 
 
+def test_no_weight_decay_is_none_also_where_torch_has_another_default():
+    optimizer = make_optimizer(MLPSpec(5, 3).build(), settings(optimizer="adamw", weight_decay=0.0))
+    assert optimizer.param_groups[0]["weight_decay"] == 0
+    assert torch.optim.AdamW([torch.zeros(1)]).defaults["weight_decay"] == 0.01
+
+
 def test_sgd_has_momentum():
     optimizer = make_optimizer(MLPSpec(5, 3).build(), settings(optimizer="sgd"))
     assert optimizer.param_groups[0]["momentum"] == 0.9

@@ -36,7 +36,7 @@ from nescio.metrics.streaming import (
 )
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
-from nescio.training._optimizers import require_optimizer
+from nescio.training._optimizers import require_optimizer, takes_weight_decay
 
 __all__ = ["EvidentialModule", "UncertaintyCallback"]
 
@@ -163,7 +163,7 @@ class EvidentialModule(LightningModule):
         """The optimiser that was named."""
         kind = require_optimizer(self.optimizer_name, self.weight_decay)
         options: dict[str, Any] = {"lr": self.learning_rate}
-        if self.weight_decay:
+        if takes_weight_decay(self.optimizer_name):
             options["weight_decay"] = self.weight_decay
         return kind(self.parameters(), **options)
 
@@ -173,13 +173,14 @@ class EvidentialModule(LightningModule):
         inputs = _inputs_of(batch)
         count = _own_samples(_loader_of(self.trainer, stage, dataloader_idx), batch_idx, len(inputs))
         is_known = dataloader_idx == 0
-        found = None
+        found: dict[str, Any] | None = None
         if count > 0:
             logits = self(inputs)[:count]
-            labels = batch[1][:count] if is_known else None
-            found = {"opinion": self.loss.opinion(logits), "labels": labels}
+            found = {"opinion": self.loss.opinion(logits), "labels": None}
             if is_known:
+                labels = batch[1][:count]
                 self._add_loss(stage, logits, labels)
+                found = _without_ignored(found["opinion"], labels, self.loss.ignore_index)
         if is_known:
             # Also where nothing was added: the processes meet here.
             self.log(
@@ -193,6 +194,18 @@ class EvidentialModule(LightningModule):
             last_epoch = self.current_epoch
         loss = self.loss(logits, labels, epoch=float(last_epoch))
         self.losses[stage].update(loss.float(), weight=_weight_of(self.loss, labels))
+
+
+def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dict[str, Any] | None:
+    """What callbacks are given: the opinions that have a label; None where none has one."""
+    if labels.is_floating_point():
+        return {"opinion": opinion, "labels": labels.argmax(1)}
+    counts = labels != ignore_index
+    if bool(counts.all()):
+        return {"opinion": opinion, "labels": labels}
+    if not bool(counts.any()):
+        return None
+    return {"opinion": opinion[counts], "labels": labels[counts]}
 
 
 def _weight_of(loss: EvidentialLoss, labels: Tensor) -> Tensor | float:
@@ -283,12 +296,10 @@ class UncertaintyCallback(Callback):
         self._detection = OODDetection(measure)
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the validation before."""
+        """Forget the validation or test before."""
         self._reset(pl_module)
 
-    def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Forget the test before."""
-        self._reset(pl_module)
+    on_test_epoch_start = on_validation_epoch_start
 
     def on_validation_batch_end(
         self,
@@ -299,20 +310,10 @@ class UncertaintyCallback(Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Take a batch of a validation into account."""
+        """Take a batch of a validation or a test into account."""
         self._update(outputs, dataloader_idx)
 
-    def on_test_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Any,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
-        """Take a batch of a test into account."""
-        self._update(outputs, dataloader_idx)
+    on_test_batch_end = on_validation_batch_end
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log what the validation came to."""

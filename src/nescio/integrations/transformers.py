@@ -376,9 +376,10 @@ def predict_with_features(trainer: Any, dataset: Any, layer: str = "classifier")
         >>> predict_with_features(trainer, torch.ones(3, 4)).features.shape
         torch.Size([3, 4])
     """
-    if trainer.args.world_size > 1:
+    processes = max(trainer.args.world_size, getattr(trainer.args, "n_gpu", 1))
+    if processes > 1:
         raise InputError(
-            f"trainer must run in one process to give features in their order, got {trainer.args.world_size}"
+            f"trainer must run in one process on one device to give features in order, got {processes}"
         )
     parts: list[Tensor] = []
 

@@ -56,7 +56,8 @@ def make_optimizer(module: nn.Module, settings: TrainingSettings) -> torch.optim
     chosen = require_optimizer(settings.optimizer, settings.weight_decay)
     takes = inspect.signature(chosen).parameters
     options: dict[str, Any] = {"lr": settings.learning_rate, **_MOMENTUM.get(settings.optimizer.lower(), {})}
-    if settings.weight_decay:
+    if "weight_decay" in takes:
+        # A zero too: AdamW has a default of its own, 0.01.
         options["weight_decay"] = settings.weight_decay
     if "fused" in takes:
         options["fused"] = True
