@@ -24,16 +24,6 @@ from nescio._checks import describe, require_number, require_whole
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError, MissingExtraError
 from nescio.losses import EvidentialLoss
-from nescio.metrics.streaming import (
-    DEFAULT_THRESHOLD,
-    AcceptedAccuracy,
-    AcceptedShare,
-    Accuracy,
-    AreaUnderRiskCoverage,
-    ExpectedCalibrationError,
-    MeanUncertainty,
-    OODDetection,
-)
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training._optimizers import require_optimizer, takes_weight_decay
@@ -61,8 +51,19 @@ else:
     Callback = _found.Callback
     LightningModule = _found.LightningModule
 
-# Below Lightning's own import: torchmetrics comes with it.
+# Below Lightning's own import: torchmetrics comes with it, and one line says what to install.
 from torchmetrics import MeanMetric, MetricCollection  # noqa: E402
+
+from nescio.metrics.streaming import (  # noqa: E402
+    DEFAULT_THRESHOLD,
+    AcceptedAccuracy,
+    AcceptedShare,
+    Accuracy,
+    AreaUnderRiskCoverage,
+    ExpectedCalibrationError,
+    MeanUncertainty,
+    OODDetection,
+)
 
 
 class EvidentialModule(LightningModule):

@@ -316,7 +316,7 @@ def fit_posthoc(
         >>> labels = (np.arange(100) >= 80).astype(np.int64)  # 80 of 100 are right, all are sure
         >>> posthoc = fit_posthoc(PredictionOutput(logits, labels, {}))
         >>> posthoc.apply(opinions(logits[:1])).prediction.probabilities
-        tensor([[0.7969, 0.2031]])
+        tensor([[0.7970, 0.2030]])
     """
     if (features is None) != (train_features is None):
         raise InputError("features and train_features go together, got one of them alone")

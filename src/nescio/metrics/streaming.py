@@ -137,6 +137,9 @@ class _MeanOfFunction(_Mean):
 class Accuracy(_MeanOfFunction):
     """Share of right answers; a vacuous one counts as wrong, see `nescio.metrics.accuracy`.
 
+    Args:
+        options: What torchmetrics.Metric takes.
+
     Example:
         >>> import torch
         >>> from nescio import Opinion
@@ -155,6 +158,9 @@ class Accuracy(_MeanOfFunction):
 class RawAccuracy(_MeanOfFunction):
     """Share of samples whose greatest raw output is the true class's, see `nescio.metrics.raw_accuracy`.
 
+    Args:
+        options: What torchmetrics.Metric takes.
+
     Example:
         >>> import torch
         >>> from nescio import Opinion
@@ -171,6 +177,9 @@ class RawAccuracy(_MeanOfFunction):
 
 class NegativeLogLikelihood(_MeanOfFunction):
     """Mean of -ln p_y, see `nescio.metrics.negative_log_likelihood`.
+
+    Args:
+        options: What torchmetrics.Metric takes.
 
     Example:
         >>> import torch
@@ -189,6 +198,9 @@ class NegativeLogLikelihood(_MeanOfFunction):
 class BrierScore(_MeanOfFunction):
     """Mean over samples of sum_k (p_k - y_k)^2, see `nescio.metrics.brier_score`.
 
+    Args:
+        options: What torchmetrics.Metric takes.
+
     Example:
         >>> import torch
         >>> from nescio import Categorical
@@ -205,6 +217,9 @@ class BrierScore(_MeanOfFunction):
 
 class AnsweredShare(_Mean):
     """Share of samples with any evidence at all, see `nescio.metrics.answered_share`.
+
+    Args:
+        options: What torchmetrics.Metric takes.
 
     Example:
         >>> import torch
@@ -231,6 +246,9 @@ class AnsweredShare(_Mean):
 
 class AnsweredAccuracy(_Mean):
     """Share of right answers among the samples with an answer, see `nescio.metrics.answered_accuracy`.
+
+    Args:
+        options: What torchmetrics.Metric takes.
 
     Example:
         >>> import torch
