@@ -16,7 +16,12 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 from nescio import EvidentialLoss, data, metrics
 from nescio.integrations import transformers as nescio_hf
 
-SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+SMALL: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
 
 
 def main() -> None:
@@ -30,8 +35,8 @@ def main() -> None:
     tokenizer = nescio_hf.minilm_tokenizer(max_length=40)
     train, held_out = data.split(data.load("clinc150", "train"), 0.1, seed=0)
     num_classes = len(train.classes)
-    config = BertConfig(vocab_size=len(tokenizer), num_labels=num_classes, **SMALL)
-    model = BertForSequenceClassification(config)
+    config = BertConfig(**{**SMALL, "vocab_size": len(tokenizer), "num_labels": num_classes})
+    model = BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
     if options.model == "minilm":
         model = nescio_hf.minilm_classifier(num_classes)
     loss = nescio_hf.TrainerLoss(EvidentialLoss(num_classes))
@@ -65,7 +70,7 @@ def main() -> None:
     print(f"AUROC of {len(unknown)} questions out of scope, by their uncertainty: {auroc:.4f}")
 
 
-def rows_of(texts: data.Texts, tokenizer: Any) -> list[dict[str, Any]]:
+def rows_of(texts: Any, tokenizer: Any) -> Any:
     """What the Trainer reads: ids of tokens, and labels."""
     ids = tokenizer(list(texts.texts), truncation=True)["input_ids"]
     return [{"input_ids": row, "labels": int(y)} for row, y in zip(ids, texts.labels, strict=True)]

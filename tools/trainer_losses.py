@@ -36,8 +36,13 @@ from nescio.training import Samples
 from nescio.training._batches import EpochBatches, ProcessPlace
 from nescio.training._loop import Loop
 
-SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+SMALL: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 128,
+}
+NO_DROPOUT: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TOLERANCE = 1e-5
 MAX_LENGTH = 40  # tokens of a question; the longest has 36
 RATES = {"small": 2e-3, "minilm": 2e-4}
@@ -95,9 +100,8 @@ def make_model(name: str, num_classes: int) -> Any:
     if name == "minilm":
         return minilm_classifier(num_classes, **NO_DROPOUT)
     vocabulary = 30_522  # of MiniLM's tokenizer
-    return BertForSequenceClassification(
-        BertConfig(**SMALL, **NO_DROPOUT, vocab_size=vocabulary, num_labels=num_classes)
-    )
+    config = BertConfig(**{**SMALL, **NO_DROPOUT, "vocab_size": vocabulary, "num_labels": num_classes})
+    return BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
 
 
 class FromIds(nn.Module):
@@ -228,7 +232,7 @@ def trainer_losses(
     model: Any, samples: Samples, settings: TrainingSettings, num_classes: int, folder: str = "trainer"
 ) -> list[float]:
     """The losses of the steps of the Trainer."""
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.precision == "float64":
         model = model.double()
     loss = RecordedLoss(EDL().loss_for(num_classes))

@@ -185,8 +185,13 @@ class EvidentialModule(LightningModule):
         if is_known:
             # Also where nothing was added: the processes meet here.
             self.log(
-                f"{stage}_loss", self.losses[stage], on_step=False, on_epoch=True, add_dataloader_idx=False
+                f"{stage}_loss", self._loss_of(stage), on_step=False, on_epoch=True, add_dataloader_idx=False
             )
+        return found
+
+    def _loss_of(self, stage: str) -> MeanMetric:
+        found = self.losses[stage]
+        assert isinstance(found, MeanMetric)
         return found
 
     def _add_loss(self, stage: str, logits: Tensor, labels: Tensor) -> None:
@@ -194,7 +199,7 @@ class EvidentialModule(LightningModule):
         if last_epoch is None or last_epoch < 0:  # without an end
             last_epoch = self.current_epoch
         loss = self.loss(logits, labels, epoch=float(last_epoch))
-        self.losses[stage].update(loss.float(), weight=_weight_of(self.loss, labels))
+        self._loss_of(stage).update(loss.float(), weight=_weight_of(self.loss, labels))
 
 
 def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dict[str, Any] | None:

@@ -218,9 +218,9 @@ class AnnealingCallback(TrainerCallback):
 
 def _batches_of_epoch(args: Any, loader: Any) -> int:
     try:
-        return max(len(loader), 1)
+        return max(int(len(loader)), 1)
     except TypeError:  # an iterable data set: the Trainer takes all of its steps for one epoch
-        return max(args.max_steps * args.gradient_accumulation_steps, 1)
+        return max(int(args.max_steps * args.gradient_accumulation_steps), 1)
 
 
 def opinions(output: Any, loss: TrainerLoss | EvidentialLoss | None = None) -> Opinion:
@@ -398,7 +398,7 @@ def predict_with_features(trainer: Any, dataset: Any, layer: str = "classifier")
 
 
 def _layer_of(model: nn.Module, name: str) -> nn.Module:
-    modules = dict(model.named_modules())
+    modules: dict[str, nn.Module] = dict(model.named_modules())
     if name in modules:
         return modules[name]
     # PEFT puts the model below a prefix, and keeps the head that is trained beside the one from before.
@@ -452,7 +452,8 @@ def minilm_classifier(num_labels: int, **config: Any) -> Any:
     from nescio.encoders._weights import tensors_of_safetensors
     from nescio.encoders.minilm import BERT_CONFIG
 
-    model = BertForSequenceClassification(BertConfig(**{**BERT_CONFIG, "num_labels": num_labels, **config}))
+    changed = BertConfig(**{**BERT_CONFIG, "num_labels": num_labels, **config})
+    model = BertForSequenceClassification(changed)  # type: ignore[no-untyped-call]
     weights = tensors_of_safetensors(MINILM)
     weights.pop("embeddings.position_ids", None)  # which are counted, not learned
     model.bert.load_state_dict(weights)
@@ -483,7 +484,7 @@ def minilm_tokenizer(max_length: int = 128) -> Any:
     tokenizer = Tokenizer.from_str(MiniLMSpec().tokenizer_json())
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         model_max_length=max_length,
         pad_token="[PAD]",

@@ -7,7 +7,7 @@ Sums are kept where sums are enough; what orders all samples keeps a number and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -119,7 +119,9 @@ class _Mean(_Streaming):
 class _MeanOfFunction(_Mean):
     """The mean over samples of a function of a prediction and its labels."""
 
-    function: ClassVar[Callable[[Prediction, Tensor], float]]
+    @staticmethod
+    def _function(prediction: Prediction, labels: Tensor) -> float:
+        raise NotImplementedError
 
     def update(self, prediction: Prediction, labels: Tensor) -> None:
         """Take a batch into account.
@@ -131,7 +133,7 @@ class _MeanOfFunction(_Mean):
         Raises:
             InputError: If they do not fit.
         """
-        self._add(type(self).function(prediction, labels), labels.numel())
+        self._add(self._function(prediction, labels), labels.numel())
 
 
 class Accuracy(_MeanOfFunction):
@@ -152,7 +154,7 @@ class Accuracy(_MeanOfFunction):
     """
 
     higher_is_better = True
-    function = staticmethod(accuracy)
+    _function = staticmethod(accuracy)
 
 
 class RawAccuracy(_MeanOfFunction):
@@ -172,7 +174,7 @@ class RawAccuracy(_MeanOfFunction):
     """
 
     higher_is_better = True
-    function = staticmethod(raw_accuracy)
+    _function = staticmethod(raw_accuracy)
 
 
 class NegativeLogLikelihood(_MeanOfFunction):
@@ -192,7 +194,7 @@ class NegativeLogLikelihood(_MeanOfFunction):
     """
 
     higher_is_better = False
-    function = staticmethod(negative_log_likelihood)
+    _function = staticmethod(negative_log_likelihood)
 
 
 class BrierScore(_MeanOfFunction):
@@ -212,7 +214,7 @@ class BrierScore(_MeanOfFunction):
     """
 
     higher_is_better = False
-    function = staticmethod(brier_score)
+    _function = staticmethod(brier_score)
 
 
 class AnsweredShare(_Mean):
@@ -547,7 +549,10 @@ class _Selective(_Ordered):
     """A function of the doubt of samples, and of whether they are answered rightly."""
 
     higher_is_better = False
-    function: ClassVar[Callable[[Tensor, Tensor], float]]
+
+    @staticmethod
+    def _function(uncertainty: Tensor, correct: Tensor) -> float:
+        raise NotImplementedError
 
     def update(self, prediction: Prediction, labels: Tensor) -> None:
         """Take a batch into account.
@@ -564,7 +569,7 @@ class _Selective(_Ordered):
     def compute(self) -> Tensor:
         """The area, ()."""
         scores, right = self._all()
-        return self._result(type(self).function(scores, right))
+        return self._result(self._function(scores, right))
 
 
 class AreaUnderRiskCoverage(_Selective):
@@ -587,7 +592,7 @@ class AreaUnderRiskCoverage(_Selective):
         tensor(0.2500)
     """
 
-    function = staticmethod(area_under_risk_coverage)
+    _function = staticmethod(area_under_risk_coverage)
 
 
 class AreaUnderGeneralizedRiskCoverage(_Selective):
@@ -610,7 +615,7 @@ class AreaUnderGeneralizedRiskCoverage(_Selective):
         tensor(0.1250)
     """
 
-    function = staticmethod(area_under_generalized_risk_coverage)
+    _function = staticmethod(area_under_generalized_risk_coverage)
 
 
 class ExcessArea(_Selective):
@@ -633,7 +638,7 @@ class ExcessArea(_Selective):
         tensor(0.5000)
     """
 
-    function = staticmethod(excess_area)
+    _function = staticmethod(excess_area)
 
 
 class OODDetection(_Ordered):

@@ -125,7 +125,8 @@ class Logger(ABC):
 
     def kept(self) -> dict[str, Any]:
         """What this logger kept in the folder of the run."""
-        return _read_kept(self.folder).get(self.name, {})
+        found: dict[str, Any] = _read_kept(self.folder).get(self.name, {})
+        return found
 
     def keep(self, **values: Any) -> None:
         """Keep values in the folder of the run.
@@ -273,12 +274,13 @@ class MLflowLogger(Logger):
         from mlflow.entities import Param
 
         self._client = MlflowClient()
-        self._run_id = self.kept().get("run_id")
-        if self._run_id is not None:
+        kept = self.kept().get("run_id")
+        if kept is not None:
+            self._run_id = str(kept)
             self._client.update_run(self._run_id, status="RUNNING")
             return
         run = self._client.create_run(self._experiment(), run_name=self.folder.resolve().name)
-        self._run_id = run.info.run_id
+        self._run_id = str(run.info.run_id)
         parameters = []
         for name, value in _flat(settings):
             parameters.append(Param(name, str(value)[:500]))
