@@ -16,12 +16,7 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 from nescio import EvidentialLoss, data, metrics
 from nescio.integrations import transformers as nescio_hf
 
-SMALL: dict[str, Any] = {
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 128,
-}
+SMALL: Any = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 
 
 def main() -> None:

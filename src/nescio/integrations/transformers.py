@@ -218,9 +218,10 @@ class AnnealingCallback(TrainerCallback):
 
 def _batches_of_epoch(args: Any, loader: Any) -> int:
     try:
-        return max(int(len(loader)), 1)
+        batches: int = len(loader)
     except TypeError:  # an iterable data set: the Trainer takes all of its steps for one epoch
-        return max(int(args.max_steps * args.gradient_accumulation_steps), 1)
+        batches = args.max_steps * args.gradient_accumulation_steps
+    return max(batches, 1)
 
 
 def opinions(output: Any, loss: TrainerLoss | EvidentialLoss | None = None) -> Opinion:
