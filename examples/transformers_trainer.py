@@ -5,7 +5,7 @@
 
 Only two lines differ from any other training: `compute_loss_func` and the callback that keeps the annealing.
 A tenth of the questions is held out for a temperature; then the model is asked the test questions, and 1,000
-that are out of scope. Expect ACCURACY_AND_AUROC. Needs: pip install 'nescio[hf]'.
+that are out of scope. Needs: pip install 'nescio[hf]'.
 """
 
 import argparse

@@ -7,8 +7,7 @@ python tools/trainer_losses.py small --precision float32
 
 Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step,
 and go through all of it on their own: no weights are exchanged. Without dropout, which both would draw on
-their own, and in float64: the two sum their losses in another order, and in float32 what that rounds
-otherwise grows from step to step. docs/decisions/0031 has the numbers.
+their own, and in float64, so that sums in another order do not count. docs/decisions/0031 has the numbers.
 """
 
 import argparse
