@@ -49,6 +49,7 @@ PUBLIC = [
     "fuse",
     "make_method",
     "metrics",
+    "plots",
     "register_encoder",
     "register_method",
 ]

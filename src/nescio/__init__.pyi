@@ -1,4 +1,4 @@
-from . import data, functional, metrics
+from . import data, functional, metrics, plots
 from .encoders import LeNetSpec, MLPSpec, register_encoder
 from .errors import (
     DataError,
@@ -85,6 +85,7 @@ __all__ = [
     "fuse",
     "make_method",
     "metrics",
+    "plots",
     "register_encoder",
     "register_method",
 ]

@@ -29,6 +29,16 @@ def test_uncertainty_is_averaged_over_the_true_class():
         assert float(found[label]) == pytest.approx(float(prediction.uncertainty[labels == label].mean()))
 
 
+def test_what_is_not_accepted_is_not_counted():
+    prediction = random_prediction(200, 5, seed=1)
+    labels = torch.arange(200) % 5
+    accepted = torch.arange(200) % 3 > 0
+    found = confusion_matrix(prediction, labels, accepted)
+    assert found.tolist() == reference(labels[accepted], prediction.labels[accepted]).tolist()
+    with pytest.raises(InputError, match=r"accepted must be a bool tensor of shape \(200,\), got int64"):
+        confusion_matrix(prediction, labels, labels)
+
+
 def test_no_evidence_is_no_answer():
     prediction = opinions([[4.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     labels = torch.tensor([0, 0, 1])

@@ -48,6 +48,14 @@ def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
     return classes
 
 
+def require_accepted(accepted: Tensor, labels: Tensor) -> Tensor:
+    """Return whether a model stands by each answer, (...) as (M,); refuse all but a bool for each label."""
+    if not isinstance(accepted, Tensor) or accepted.dtype != torch.bool or accepted.shape != labels.shape:
+        expected = f"a bool tensor of shape {tuple(labels.shape)}"
+        raise InputError(f"accepted must be {expected}, got {describe(accepted)}")
+    return flat(accepted)
+
+
 def require_scores(name: str, scores: Tensor) -> Tensor:
     """Return scores (...) as float64 (M,); refuse none, and those that are not finite."""
     if not isinstance(scores, Tensor) or not scores.is_floating_point():

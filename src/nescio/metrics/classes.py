@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nescio.metrics._inputs import flat, require_labels, require_probabilities
+from nescio.metrics._inputs import flat, require_accepted, require_labels, require_probabilities
 from nescio.opinions.categorical import Prediction
 
 
@@ -34,7 +34,7 @@ class ClassMeasures:
     mean_uncertainty: Tensor
 
 
-def confusion_matrix(prediction: Prediction, labels: Tensor) -> Tensor:
+def confusion_matrix(prediction: Prediction, labels: Tensor, accepted: Tensor | None = None) -> Tensor:
     """Count the answers by true class and class answered.
 
     A vacuous prediction (u = 1) is no answer, and is counted nowhere.
@@ -42,12 +42,13 @@ def confusion_matrix(prediction: Prediction, labels: Tensor) -> Tensor:
     Args:
         prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
+        accepted: By which answers the model stands, bool (...); the others are not counted. Default: by all.
 
     Returns:
         int64 (K, K): the number of samples of the row's class that were answered with the column's.
 
     Raises:
-        InputError: If prediction and labels do not fit.
+        InputError: If prediction, labels and accepted do not fit.
 
     Example:
         >>> import torch
@@ -61,6 +62,8 @@ def confusion_matrix(prediction: Prediction, labels: Tensor) -> Tensor:
     require_probabilities(prediction)
     truth = require_labels(prediction, labels)
     is_answer = ~flat(prediction.is_vacuous)
+    if accepted is not None:
+        is_answer = is_answer & require_accepted(accepted, labels)
     classes = prediction.num_classes
     cells = truth[is_answer] * classes + flat(prediction.labels)[is_answer]
     return cells.bincount(minlength=classes**2).view(classes, classes)

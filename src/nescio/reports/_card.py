@@ -244,18 +244,16 @@ def _charts_of(content: CardContent) -> dict[str, Any]:
     from markupsafe import Markup
 
     from nescio.plots import svg
-    from nescio.reports._figures import chart_style
 
     charts = {}
-    with chart_style():
-        for name, figure in content.figures.items():
-            charts[name] = Markup(svg(figure, name))
+    for name, figure in content.figures.items():
+        charts[name] = Markup(svg(figure, name))
     return charts
 
 
 def _pictures_of(content: CardContent) -> dict[str, bytes]:
     """The files of card.md by name: charts and thumbnails."""
-    from nescio.reports._figures import png
+    from nescio.plots import png
 
     files = {}
     for name, figure in content.figures.items():

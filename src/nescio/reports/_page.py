@@ -8,24 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nescio.errors import MissingExtraError
-from nescio.plots import PALETTE
+from nescio.plots import DARK_PALETTE, PALETTE
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 EXTRAS = ("matplotlib", "jinja2")
-# The same colours, light enough for a dark page.
-DARK_PALETTE = {
-    "blue": "#56b4e9",
-    "vermillion": "#ff8a3d",
-    "green": "#2fc79b",
-    "purple": "#e39cc4",
-    "orange": "#f0c04a",
-    "sky": "#b5dcf5",
-    "ink": "#e8ecf0",
-    "muted": "#a3adb8",
-    "grid": "#37404a",
-}
 
 
 def require_extras() -> None:

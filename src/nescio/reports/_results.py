@@ -97,6 +97,16 @@ class Results:
         return int(self.prediction.is_vacuous.sum())
 
     @property
+    def answered_confusion(self) -> Tensor:
+        """As `confusion`, of the answers that the model stands by, int64 (K, K)."""
+        return confusion_matrix(self.prediction, self.labels, self.accepted)
+
+    @property
+    def unanswered(self) -> Tensor:
+        """Inputs of each class that are answered with "I do not know", int64 (K,)."""
+        return self.of_classes.count - self.answered_confusion.sum(1)
+
+    @property
     def most_frequent(self) -> tuple[int, float]:
         """The class with the most inputs, and its share of them."""
         label = int(self.of_classes.count.argmax())

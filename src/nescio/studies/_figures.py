@@ -1,30 +1,23 @@
-"""How the figures of a study are drawn: panels of one size, lines with bands, PNG, SVG and CSV."""
+"""The figures of a study: lines over several seeds, and files as PNG, SVG and CSV."""
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure as Picture
 
 from nescio._files import write_atomically
-from nescio.plots import STYLE
+from nescio.plots import png, style
 from nescio.studies._estimates import Estimate, estimate
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-PANEL = (4.3, 3.1)  # inches; two beside each other fill a printed page
-THIRD = 3.3  # the width of one of three beside each other
+THIRD = 3.3  # inches, the width of one of three panels beside each other
 DPI = 200
-LEGEND_ROW = 0.27
-BAND = 0.16  # how dense a band is
 
 Row = dict[str, Any]
 
@@ -76,63 +69,31 @@ class Curve:
                 found.append(estimate(present, self.is_share, images))
         return found
 
-
-def draw_curve(axes: Axes, curve: Curve, style: Mapping[str, Any], scale: float = 100.0) -> None:
-    """A line through the means, and a band over the intervals where there are any."""
-    means = []
-    lows = []
-    highs = []
-    for found in curve.estimates():
-        mean, low, high = math.nan, math.nan, math.nan
-        if found is not None:
-            mean = scale * found.mean
-            if found.interval is not None:
-                low = scale * found.interval.low
-                high = scale * found.interval.high
-        means.append(mean)
-        lows.append(low)
-        highs.append(high)
-    axes.plot(curve.at, means, **style)
-    axes.fill_between(curve.at, lows, highs, color=style["color"], alpha=BAND, linewidth=0)
-
-
-def panels(
-    columns: int, rows: int = 1, height: float = PANEL[1], width: float = PANEL[0]
-) -> tuple[Picture, Any]:
-    """A picture with a grid of axes (rows, columns), each of this size in inches."""
-    picture = Picture(figsize=(width * columns, height * rows), layout="constrained")
-    return picture, picture.subplots(rows, columns, squeeze=False)
-
-
-def add_legend(picture: Picture, columns: int = 4) -> None:
-    """One legend for all panels in room of its own above them."""
-    found: dict[str, Any] = {}
-    for axes in picture.axes:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, handle)
-    if not found:
-        return
-    room = LEGEND_ROW * math.ceil(len(found) / columns) + 0.1
-    width, height = picture.get_size_inches()
-    picture.set_size_inches(width, height + room)
-    picture.set_layout_engine("constrained", rect=(0, 0, 1, height / (height + room)))
-    picture.legend(
-        list(found.values()),
-        list(found),
-        loc="upper center",
-        ncols=columns,
-        columnspacing=1.4,
-        handlelength=2.8,
-    )
+    def line(self, scale: float = 1.0) -> tuple[list[float], tuple[list[float], list[float]]]:
+        """The means, and the lower and upper ends of their intervals; NaN where there is none."""
+        means = []
+        lows = []
+        highs = []
+        for found in self.estimates():
+            mean, low, high = math.nan, math.nan, math.nan
+            if found is not None:
+                mean = scale * found.mean
+                if found.interval is not None:
+                    low = scale * found.interval.low
+                    high = scale * found.interval.high
+            means.append(mean)
+            lows.append(low)
+            highs.append(high)
+        return means, (lows, highs)
 
 
 def write_figure(figure: Figure, folder: Path) -> None:
     """PNG for print, SVG, and CSV with every point of every seed."""
-    with mpl.rc_context(STYLE):
-        for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            file = BytesIO()
-            figure.picture.savefig(file, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
-            write_atomically(folder / f"{figure.name}.{kind}", file.getvalue())
+    with style(dark=False):
+        write_atomically(folder / f"{figure.name}.png", png(figure.picture, DPI))
+        file = BytesIO()
+        figure.picture.savefig(file, format="svg", dpi=DPI, facecolor="white", metadata={"Date": None})
+        write_atomically(folder / f"{figure.name}.svg", file.getvalue())
     write_atomically(folder / f"{figure.name}.csv", to_csv(figure.rows).encode())
 
 

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import matplotlib as mpl
-
 from nescio._files import write_atomically
 from nescio.errors import DataError
-from nescio.plots import STYLE, svg
+from nescio.plots import style, svg
 from nescio.reports._page import page_template
 from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
 from nescio.studies._figures import Figure, Row, to_csv, write_figure
@@ -130,7 +128,7 @@ def render(report: Report, template: str) -> str:
 
     charts = {}
     if template == HTML:
-        with mpl.rc_context(STYLE):
+        with style(dark=False):
             for figure in report.figures:
                 charts[figure.name] = Markup(svg(figure.picture, figure.name))
     return page_template(Path(__file__).with_name(template)).render(report=report, charts=charts)

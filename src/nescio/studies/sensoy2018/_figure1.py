@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Picture
 
-from nescio.plots import INK, PALETTE
-from nescio.studies._figures import THIRD, Figure, Row, add_legend
+from nescio.plots import RotationDisplay, add_legend
+from nescio.plots._rotation import PEAK, probable_classes
+from nescio.plots._style import LINE_COLOURS
+from nescio.studies._figures import THIRD, Figure, Row
 from nescio.studies.results import Result
 from nescio.studies.sensoy2018._arms import label
 from nescio.studies.sensoy2018._looks import in_our_style
 from nescio.studies.sensoy2018._results import MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import ROTATED_ARMS, ROTATION
 
-COLOURS = ("blue", "vermillion", "green", "purple", "orange", "sky")
-MARKERS = "osD^vP"
 WIDTH = 10.6  # inches, of all panels together at most
-PEAK = 0.2  # a class is drawn when some model at some angle finds it at least so probable
 TICKS = range(0, 181, 60)  # degrees; more of them touch each other where there are four panels
 
 
@@ -43,8 +42,10 @@ def draw(results: PaperResults) -> list[Figure]:
     grid = picture.subplots(2, len(arms), squeeze=False, height_ratios=(1, 0.13))
     for column, arm in enumerate(arms):
         axes = grid[0][column]
-        _draw_lines(axes, numbers[arm], classes, with_uncertainty=arm != "l2")
-        _draw_strip(grid[1][column], numbers[arm])
+        display = _display(numbers[arm], with_uncertainty=arm != "l2")
+        display.plot(axes, strip_ax=grid[1][column], drawn=classes)
+        axes.set(xticks=TICKS, xticklabels=[], ylabel="")
+        grid[1][column].set(xticks=TICKS)
         title = "softmax (L2)" if arm == "l2" else label(arm)
         axes.set_title(title, loc="left", weight="bold", size=11)
     grid[0][0].set_ylabel("probability")
@@ -52,7 +53,7 @@ def draw(results: PaperResults) -> list[Figure]:
     caption = (
         f"The narrowest 1 of the test images of {TITLES[comparison]}, turned counter-clockwise; "
         f"{_seeds(first)}. Classes that stay below {100 * PEAK:.0f}% at every angle are not drawn, nor more "
-        f"than {len(COLOURS)}."
+        f"than {len(LINE_COLOURS)}."
     )
     rows: list[Row] = []
     for result in first.values():
@@ -74,43 +75,23 @@ def _seeds(first: Mapping[str, Result]) -> str:
 
 
 def classes_drawn(all_numbers: Sequence[Any]) -> list[int]:
-    """The 1, then what some model finds probable at some angle; no more than there are colours."""
-    peaks = np.max([np.max(numbers["probabilities"], axis=0) for numbers in all_numbers], axis=0)
-    peaks[all_numbers[0]["classes"].index("1")] = 2.0
-    probable = []
-    for place in np.argsort(-peaks, kind="stable"):
-        if peaks[place] >= PEAK:
-            probable.append(int(place))
-    return probable[: len(COLOURS)]
+    """The 1, then what some model finds probable at some angle."""
+    all_probabilities = [numbers["probabilities"] for numbers in all_numbers]
+    return probable_classes(all_probabilities, all_numbers[0]["classes"].index("1"))
 
 
-def _draw_lines(axes: Any, numbers: Any, classes: Sequence[int], with_uncertainty: bool) -> None:
-    probabilities = np.array(numbers["probabilities"])
-    for place, one in enumerate(classes):
-        axes.plot(
-            numbers["degrees"],
-            probabilities[:, one],
-            label=numbers["classes"][one],
-            color=PALETTE[COLOURS[place]],
-            marker=MARKERS[place],
-        )
-    if with_uncertainty:
-        axes.plot(numbers["degrees"], numbers["uncertainty"], color=INK, linestyle="--", label="uncertainty")
-    axes.set(xlim=(-10, 190), ylim=(-0.03, 1.03), xticks=TICKS, xticklabels=[])
-
-
-def _draw_strip(axes: Any, numbers: Any) -> None:
-    """Every second picture of the 1, below the angles."""
+def _display(numbers: Any, with_uncertainty: bool) -> RotationDisplay:
     from PIL import Image
 
     row = np.array(Image.open(BytesIO(base64.b64decode(numbers["strip"]))))
     side = row.shape[0]
-    tiles = [row[:, place * side : (place + 1) * side] for place in range(0, row.shape[1] // side, 2)]
-    half = (numbers["degrees"][2] - numbers["degrees"][0]) / 2
-    ends = (numbers["degrees"][0] - half, numbers["degrees"][-1] + half)
-    axes.imshow(np.concatenate(tiles, axis=1), cmap="gray", aspect="auto", extent=(*ends, 0, 1))
-    axes.set(xlim=ends, xticks=TICKS, yticks=[], xlabel="turned by, degrees")
-    axes.grid(False)
+    return RotationDisplay(
+        numbers["degrees"],
+        numbers["probabilities"],
+        uncertainty=numbers["uncertainty"] if with_uncertainty else None,
+        images=[row[:, place : place + side] for place in range(0, row.shape[1], side)],
+        classes=numbers["classes"],
+    )
 
 
 def _rows(result: Result) -> list[Row]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nescio.studies._figures import Curve, Figure, Row, add_legend, draw_curve, panels
+from typing import Any
+
+from nescio.plots import ThresholdDisplay, add_legend, panels
+from nescio.studies._figures import Curve, Figure, Row
 from nescio.studies.sensoy2018._arms import EVIDENTIAL_ARMS
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
 from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import KNOWN
-
-ROOM = (-0.03, 1.03)  # what happens at u = 1 shall not hide on the edge
 
 
 @in_our_style
@@ -22,16 +23,14 @@ def draw(results: PaperResults) -> list[Figure]:
     for column, comparison in enumerate(comparisons):
         arms = results.arms(comparison, KNOWN, EVIDENTIAL_ARMS)
         for arm in arms:
-            draw_curve(grid[0, column], _accuracy(results, comparison, arm), look(arm, marker_every=10))
-            draw_curve(grid[1, column], _coverage(results, comparison, arm), look(arm, marker_every=10))
-        for axes in grid[:, column]:
-            axes.set(xlim=ROOM)
-            axes.yaxis.set_major_formatter("{x:g}")
+            _draw(grid[0, column], "accuracy", _accuracy(results, comparison, arm), arm)
+            _draw(grid[1, column], "coverage", _coverage(results, comparison, arm), arm)
         grid[0, column].set_title(TITLES[comparison], loc="left", weight="bold")
-        grid[1, column].set(xlabel="uncertainty allowed", ylim=(-3, 103))
         rows += curve_rows(results, comparison, arms, KNOWN, lambda numbers: dict(numbers["threshold"]))
-    grid[0, 0].set_ylabel("accuracy of these, %")
-    grid[1, 0].set_ylabel("answered, %")
+    for axes in grid[0]:
+        axes.set_xlabel("")  # it stands below the lower row
+    for axes in grid[:, 1:].flat:
+        axes.set_ylabel("")
     add_legend(picture)
     caption = (
         "Above: strict accuracy on the test images whose uncertainty is not above the threshold; below: "
@@ -40,6 +39,12 @@ def draw(results: PaperResults) -> list[Figure]:
         "images of one."
     )
     return [Figure("figure2", "Figure 2: accuracy against uncertainty", caption, picture, rows)]
+
+
+def _draw(axes: Any, curve: str, over_seeds: Curve, arm: str) -> None:
+    means, band = over_seeds.line()
+    display = ThresholdDisplay(over_seeds.at, means, curve=curve, band=band)
+    display.plot(axes, line_kw=look(arm, marker_every=10))
 
 
 def _accuracy(results: PaperResults, comparison: str, arm: str) -> Curve:

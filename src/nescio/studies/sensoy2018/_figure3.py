@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from nescio.plots import EntropyCDFDisplay, add_legend, panels
+from nescio.plots._layout import PANEL
 from nescio.studies._estimates import text_of
-from nescio.studies._figures import PANEL, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies._figures import Curve, Figure, Row
 from nescio.studies.report import Table
 from nescio.studies.sensoy2018._arms import COMPARED, label
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
@@ -34,10 +36,14 @@ def draw(results: PaperResults) -> list[Figure]:
     rows: list[Row] = []
     for axes, comparison in zip(grid[0], comparisons, strict=True):
         arms = results.compared(comparison, OOD)
-        for arm in arms:
-            draw_curve(axes, _curve(results, comparison, arm), look(arm, marker_every=12), scale=1.0)
         most = max(results.numbers(comparison, arms[0], OOD)[0]["entropy"])
-        axes.set(xlim=(0, most), ylim=(0, 1.02), xlabel=f"entropy, 0 to ln {round(math.exp(most))}")
+        num_classes = round(math.exp(most))
+        for arm in arms:
+            curve = _curve(results, comparison, arm)
+            means, band = curve.line()
+            display = EntropyCDFDisplay(curve.at, means, num_classes=num_classes, band=band)
+            display.plot(axes, line_kw=look(arm, marker_every=12))
+        axes.set_ylabel("")
         title = f"{TITLES[comparison]} networks on\n{OOD_TITLES[comparison]}"
         axes.set_title(title, loc="left", weight="bold", size=11)
         rows += curve_rows(results, comparison, COMPARED, OOD, _lists)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nescio.plots import add_legend, draw_band, panels
 from nescio.studies._estimates import Estimate, estimate, text_of
-from nescio.studies._figures import THIRD, Curve, Figure, Row, add_legend, draw_curve, panels
+from nescio.studies._figures import THIRD, Curve, Figure, Row
 from nescio.studies.report import Table
 from nescio.studies.sensoy2018._arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
 from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
@@ -109,7 +110,8 @@ def _draw(
         lines = [numbers["curve"][measure] for numbers in found]
         images = [results.images(comparison, arm, own)] * len(at)
         curve = Curve(at, lines, is_share=measure in SHARES, images=images)
-        draw_curve(axes, curve, look(arm, marker_every=1))
+        means, band = curve.line(scale=100.0)
+        draw_band(axes, at, means, band, look(arm, marker_every=1))
     axes.set(xlabel="epsilon", ylabel=AXES[measure], ylim=(-2, 102))
     axes.set_xlim(left=0)
 

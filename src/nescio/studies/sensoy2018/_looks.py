@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
 
-import matplotlib as mpl
-
-from nescio.plots import PALETTE, STYLE
+from nescio.plots import PALETTE, style
 from nescio.studies._figures import Figure, Row
 from nescio.studies.sensoy2018._arms import label
 from nescio.studies.sensoy2018._results import PaperResults
@@ -52,7 +50,7 @@ def in_our_style(draw: Drawing) -> Drawing:
 
     @wraps(draw)
     def inner(results: PaperResults) -> list[Figure]:
-        with mpl.rc_context(STYLE):
+        with style(dark=False):
             return draw(results)
 
     return inner

@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.ticker import NullFormatter
 
-from nescio.plots import PALETTE
+from nescio.plots import PALETTE, panels
 from nescio.studies._estimates import Estimate, text_of
-from nescio.studies._figures import Figure, Row, panels
+from nescio.studies._figures import Figure, Row
 from nescio.studies.report import Table
 from nescio.studies.results import find
 from nescio.studies.sensoy2018._arms import LOSSES

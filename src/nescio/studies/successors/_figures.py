@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 from matplotlib.figure import Figure as Picture
 
-from nescio.plots import INK, PALETTE, STYLE
-from nescio.studies._figures import Figure, add_legend, panels
+from nescio.plots import PALETTE, add_legend, panels, style
+from nescio.studies._figures import Figure
 from nescio.studies.successors._arms import ARMS, label
 from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
 from nescio.studies.successors._results import (
@@ -29,6 +28,7 @@ WIDTH = 8.6  # inches
 ROW = 0.27  # the height of a label
 GROUP_ROW = 0.16
 TOP = 1.0  # above the labels: title, axis and the bar of the critical difference
+INK = PALETTE["ink"]
 BASELINE_COLOUR = PALETTE["vermillion"]
 EVIDENTIAL_COLOUR = PALETTE["blue"]
 VARIANT_LOOKS: dict[str, dict[str, Any]] = {
@@ -40,7 +40,7 @@ VARIANT_LOOKS: dict[str, dict[str, Any]] = {
 def draw(results: SuccessorResults) -> list[Figure]:
     """All figures that there are results for."""
     figures = []
-    with mpl.rc_context(STYLE):
+    with style(dark=False):
         for criterion in CRITERIA:
             found = _ranks_figure(results, criterion)
             if found is not None:
