@@ -3,7 +3,7 @@ import logging
 import pytest
 from rich.console import Console
 
-from nescio.cli._console import epoch_progress, logs_kept_quiet, print_table
+from nescio.cli._console import counting_progress, epoch_progress, logs_kept_quiet, print_table
 
 METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
 
@@ -30,8 +30,23 @@ def test_without_a_terminal_an_epoch_is_a_line(monkeypatch, capsys, rank, seen):
         report("ensemble", METRICS | {"member": 2})
     lines = capsys.readouterr().err.splitlines()
     figures = "loss 0.500  accuracy 0.750  uncertainty 0.250"
-    expected = [f"ensemble: epoch 2 of 12: {figures}", f"ensemble: epoch 6 of 12: {figures}"]
+    left = ", about 1 s left"
+    expected = [f"ensemble: epoch 2 of 12: {figures}{left}", f"ensemble: epoch 6 of 12: {figures}{left}"]
     assert [line for line in lines if line] == (expected if seen else [])
+
+
+def test_a_count_says_what_is_left_and_ends_without(monkeypatch, capsys):
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr("nescio.cli._console.SECONDS_BETWEEN_LINES", 0)
+    say = counting_progress("features")
+    for done in (256, 512, 1024):
+        say(done, 1024)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "features: 256 of 1,024, 0 s",
+        "features: 512 of 1,024, 0 s, about 1 s left",
+        "features: 1,024 of 1,024, 0 s",
+    ]
 
 
 def test_a_table_shows_names_as_they_are_and_whole(monkeypatch, capsys):

@@ -1,21 +1,20 @@
 import re
 from dataclasses import replace
 
-import matplotlib as mpl
 import pytest
 from tests.studies.page import Page
 
 from nescio.errors import DataError
-from nescio.plots import STYLE
+from nescio.plots import panels, style
 from nescio.studies._claims import NOT_REPRODUCED, PARTLY, REPRODUCED, CheckedClaim, Claim, Verdict
-from nescio.studies._figures import Figure, panels
+from nescio.studies._figures import Figure
 from nescio.studies.report import HTML, MARKDOWN, Report, Table, machines, render, write_report
 from nescio.studies.results import Result
 
 
 @pytest.fixture
 def report():
-    with mpl.rc_context(STYLE):
+    with style():
         picture, grid = panels(1)
         grid[0][0].plot([0, 1])
     claim = Claim("Water is wet", "rain", "it drips; partly: it shines", lambda results, arm: None)
@@ -29,7 +28,7 @@ def report():
         introduction=["It falls & falls."],
         command="nescio study rain --out DIR",
         notices=[("Beware:", "of <puddles>.")],
-        claims=[CheckedClaim(claim, "snow", verdicts)],
+        claims=[CheckedClaim(claim, "", verdicts)],
         tables=[Table("drops", "Drops", "How many.", ("cloud", "drops"), [("one", "5"), ("two", "7")])],
         figures=[Figure("rain", "The rain", "It rises.", picture, [{"x": 1}])],
         differences=["It was warmer."],
@@ -68,11 +67,26 @@ def test_the_markdown(report):
     assert lines[0] == "# Rain, reproduced"
     assert "**Beware:** of <puddles>." in lines
     assert "3 verdicts: 1 reproduced, 1 partly, 1 not reproduced, 0 not measured." in lines
-    assert "- Water is wet. **C, on snow:** ice." in lines
+    assert "- Water is wet. **C:** ice." in lines
     assert "| | | B | **partly** | damp |" in lines
     assert "![The rain](figures/rain.png)" in lines
     assert "| two | 7 |" in lines
     assert "- a kettle" in lines
+
+
+def test_on_other_data_there_are_numbers_and_no_verdicts(report):
+    (checked,) = report.claims
+    nothing = replace(checked, stand_in="ice", verdicts={"": Verdict("not measured", "no results")})
+    other = replace(report, claims=[replace(checked, stand_in="snow"), nothing])
+    assert sum(other.tally.values()) == 0
+    assert [each.stand_in for each in other.seen] == ["snow"]
+    for template in (MARKDOWN, HTML):
+        text = render(other, template)
+        assert "What is to be seen" in text
+        assert "damp" in text
+        assert "verdicts:" not in text
+        assert not re.search(r"reproduced<|\*\*(not |)reproduced|partly", text)
+    assert Page(render(other, HTML)).open == []
 
 
 def test_verdicts_are_counted_and_those_unlike_the_paper_found(report):

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import typer
 
+from nescio.cli._time_left import TimeLeft
+
 UNFOLDED_WIDTH = 100_000
 SECONDS_BETWEEN_LINES = 5.0
+EVER = 1e9  # seconds
 
 
 def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -57,9 +60,13 @@ def epoch_progress(
     ]
     speaks = is_first_process()
     has_bar = speaks and console.is_terminal
-    with Progress(*columns, console=console, disable=not has_bar) as progress:
+    # Rich forgets what is older than half a minute, which an epoch may be.
+    bars = Progress(*columns, console=console, disable=not has_bar, speed_estimate_period=EVER)
+    left = {}
+    with bars as progress:
         tasks = {}
         for name in names:
+            left[name] = TimeLeft()
             tasks[name] = progress.add_task(name, total=epochs * members, last="")
 
         def report(name: str, metrics: dict[str, float]) -> None:
@@ -70,26 +77,29 @@ def epoch_progress(
             done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
             progress.update(tasks[name], completed=done, last=figures)
             if speaks and not has_bar:
-                typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}", err=True)
+                time_left = left[name].text(done, epochs * members, step=1)
+                typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}{time_left}", err=True)
 
         yield report
 
 
-def encoding_progress() -> Callable[[int, int], None]:
-    """A function that says how many features are computed: a line every few seconds, and one at the end."""
+def counting_progress(what: str) -> Callable[[int, int], None]:
+    """A function that says how many of something are done, and the time left: a line every few seconds."""
     from nescio.training._runtime import is_first_process
 
     speaks = is_first_process()
     started = time.monotonic()
     last_line = started
+    left = TimeLeft()
 
     def report(done: int, total: int) -> None:
         nonlocal last_line
         now = time.monotonic()
         is_due = done == total or now - last_line >= SECONDS_BETWEEN_LINES
+        time_left = left.text(done, total)
         if speaks and is_due:
             last_line = now
-            typer.echo(f"features: {done:,} of {total:,}, {now - started:.0f} s", err=True)
+            typer.echo(f"{what}: {done:,} of {total:,}, {now - started:.0f} s{time_left}", err=True)
 
     return report
 

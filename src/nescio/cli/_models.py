@@ -15,7 +15,7 @@ import typer
 
 from nescio.cli import _training
 from nescio.cli._card import Measured, card_after_training, card_of_evaluation
-from nescio.cli._console import encoding_progress, epoch_progress, logs_kept_quiet, print_table
+from nescio.cli._console import EVER, counting_progress, epoch_progress, logs_kept_quiet, print_table
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def train(
             held_out=watched,
             run_dir=out,
             report=partial(report, method),
-            on_encoding=encoding_progress(),
+            on_encoding=counting_progress("features"),
             posthoc=posthoc,
             log=loggers,
         )
@@ -349,11 +349,16 @@ def _predict_to_file(models: dict[str, Path], files: list[str], out: Path, on: s
     (path,) = models.values()
     console = Console(stderr=True)
     columns = (TextColumn("predicting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    has_bar = console.is_terminal
+    bars = Progress(*columns, console=console, disable=not has_bar, speed_estimate_period=EVER)
+    say = counting_progress("predicted")
+    with bars as progress:
         task = progress.add_task("predicting", total=None)
 
         def show(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
+            if not has_bar and done < total:
+                say(done, total)
 
         outcome = predict_to_file(path, files, out, on=on, report=show, on_wait=console.print)
     unread = f", {outcome.errors:,} of them without an answer (column error)" if outcome.errors else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,9 +11,11 @@ import typer
 
 from nescio.cli._console import require_folder
 from nescio.cli._help import Command
+from nescio.cli._time_left import Piece, StudyTimeLeft
 
 if TYPE_CHECKING:
     from nescio.studies.runner import Progress
+    from nescio.studies.study import Experiment
 
 Several = list[str] | None
 
@@ -65,23 +67,55 @@ def reproduce(
     experiments = plan(preset, seeds, sets or (), methods or (), only or ())
     folder = Path("results", preset) if out is None else out
     require_folder(folder)
-    with study_progress() as progress:
+    with study_progress(experiments, folder) as progress:
         run(experiments, folder, on, progress)
     path = report.write(folder, preset, seeds)
     typer.echo(f"Open in a browser: {path.resolve().as_uri()}")
 
 
 @contextmanager
-def study_progress() -> Iterator[Progress]:
-    """Lines that stay, and below them on a terminal the training at work."""
+def study_progress(experiments: Sequence[Experiment], folder: Path) -> Iterator[Progress]:
+    """Lines that stay, and below them on a terminal the training at work; both with the time left."""
     from rich.console import Console
 
     from nescio.studies.runner import Progress
 
     console = Console(stderr=True, highlight=False, soft_wrap=True)
+    left = StudyTimeLeft(_pieces(experiments, folder))
+    has_news = False
     with console.status("starting") as status:
 
         def epoch(name: str, metrics: dict[str, float]) -> None:
-            status.update(f"{name}: epoch {metrics['epoch']:.0f}, accuracy {metrics['accuracy']:.3f}")
+            left.epoch(name)
+            figures = f"epoch {metrics['epoch']:.0f}, accuracy {metrics['accuracy']:.3f}"
+            status.update(f"{name}: {figures}{left.text()}")
 
-        yield Progress(lambda line: console.print(line, markup=False), epoch)
+        def finished(name: str) -> None:
+            nonlocal has_news
+            left.finished(name)
+            has_news = True
+
+        def say(line: str) -> None:
+            nonlocal has_news
+            if has_news:
+                line += left.text()
+            has_news = False
+            console.print(line, markup=False)
+
+        yield Progress(say, epoch, finished)
+
+
+def _pieces(experiments: Sequence[Experiment], folder: Path) -> list[Piece]:
+    """What is to be done, and about how much it is."""
+    from nescio.studies.runner import is_trained, missing
+
+    pieces = []
+    for experiment in experiments:
+        if not missing(experiment, folder):
+            continue
+        epochs = 1
+        if not is_trained(experiment, folder):
+            plan = experiment.plan
+            epochs = (plan.settings().epochs or 1) * plan.build_method().trainings
+        pieces.append(Piece(experiment.name, experiment.comparison, epochs))
+    return pieces

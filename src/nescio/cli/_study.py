@@ -47,7 +47,7 @@ def study(
     folder = Path("results", name) if out is None else out
     require_folder(folder)
     if not report_only:
-        with study_progress() as progress:
+        with study_progress(experiments, folder) as progress:
             run(experiments, folder, on, progress)
     path = report.write(folder)
     typer.echo(f"Open in a browser: {path.resolve().as_uri()}")

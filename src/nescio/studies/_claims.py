@@ -10,6 +10,7 @@ REPRODUCED = "reproduced"
 PARTLY = "partly"
 NOT_REPRODUCED = "not reproduced"
 NOT_MEASURED = "not measured"
+NO_RESULTS = "no results"  # found where there is nothing to judge
 MARKS = (REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_MEASURED)
 
 

@@ -10,7 +10,7 @@ from nescio._files import write_atomically
 from nescio.errors import DataError
 from nescio.plots import style, svg
 from nescio.reports._page import page_template
-from nescio.studies._claims import MARKS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
+from nescio.studies._claims import MARKS, NO_RESULTS, NOT_REPRODUCED, PARTLY, CheckedClaim, Verdict
 from nescio.studies._figures import Figure, Row, to_csv, write_figure
 from nescio.studies.results import Result
 
@@ -84,6 +84,21 @@ class Report:
         return names
 
     @property
+    def judged(self) -> list[CheckedClaim]:
+        """The claims that were checked on the data that they are about: only these have a verdict."""
+        return [checked for checked in self.claims if not checked.stand_in]
+
+    @property
+    def seen(self) -> list[CheckedClaim]:
+        """The claims of which something is to be seen on other data; those without any number left out."""
+        found = []
+        for checked in self.claims:
+            is_measured = any(verdict.found != NO_RESULTS for verdict in checked.verdicts.values())
+            if checked.stand_in and is_measured:
+                found.append(checked)
+        return found
+
+    @property
     def tally(self) -> dict[str, int]:
         """How many verdicts have each mark."""
         return {mark: len(self.marked(mark)) for mark in MARKS}
@@ -94,9 +109,9 @@ class Report:
         return {mark: self.marked(mark) for mark in (NOT_REPRODUCED, PARTLY)}
 
     def marked(self, mark: str) -> list[tuple[CheckedClaim, str, Verdict]]:
-        """The claims with this mark: claim, label of what was checked, verdict."""
+        """The judged claims with this mark: claim, label of what was checked, verdict."""
         found = []
-        for checked in self.claims:
+        for checked in self.judged:
             for subject, verdict in checked.verdicts.items():
                 if verdict.mark == mark:
                     found.append((checked, subject, verdict))

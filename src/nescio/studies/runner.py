@@ -39,10 +39,12 @@ class Progress:
     Args:
         say: Function that is called with lines for people.
         epoch: Function that is called with the name of an experiment and the metrics of an epoch.
+        finished: Function that is called with the name of an experiment of which nothing is missing any more.
     """
 
     say: Callable[[str], None] = lambda line: None
     epoch: Callable[[str, dict[str, float]], None] = lambda name, metrics: None
+    finished: Callable[[str], None] = lambda name: None
 
 
 def store_in(folder: Path) -> Store:
@@ -80,6 +82,11 @@ def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
     return [each for each in experiment.measurements if not store.has(experiment.plan, each)]
 
 
+def is_trained(experiment: Experiment, folder: Path) -> bool:
+    """Whether the model of an experiment is there."""
+    return (_run_folder(folder, experiment.plan) / "model.safetensors").exists()
+
+
 def _require_data(experiments: Sequence[Experiment], folder: Path) -> None:
     """Load what will be needed, so that data that can't be had are refused before any work."""
     needed = {}
@@ -110,6 +117,7 @@ def _run_one(experiment: Experiment, folder: Path, progress: Progress | None = N
         record = Record(measurement.settings(), experiment.plan.description(), numbers, provenance)
         store_in(folder).write(record)
         measured.append(measurement.name)
+    progress.finished(experiment.name)
     if measured:
         progress.say(f"{experiment.name}: {', '.join(measured)} measured")
 
@@ -203,6 +211,7 @@ def _run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progr
         experiment = running.pop(done)
         try:
             _write_files(folder, ray.get(done))
+            progress.finished(experiment.name)
             progress.say(f"{experiment.name}: done, {len(running)} left")
         except Exception as error:  # noqa: BLE001 - it ends the run, but not before the others' results are kept
             progress.say(f"{experiment.name}: failed, {len(running)} left")

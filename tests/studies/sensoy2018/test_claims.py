@@ -33,6 +33,9 @@ def test_quick_has_no_cifar5_and_says_so():
     marks = {each.claim.says: each.verdicts for each in check_all(results_of(results, "quick"))}
     assert marks["EDL's accuracy on MNIST is comparable to that of the others"]["EDL"].mark == REPRODUCED
     assert marks["EDL's accuracy on CIFAR5 is comparable to that of the others"]["EDL"].mark == NOT_MEASURED
+    table = marks["The accuracies of Table 1 on MNIST"][""]
+    assert table.found.startswith("L2 97.00, ")
+    assert "missed" not in table.found
 
 
 def test_every_claim_names_what_shows_it():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nescio.studies._claims import (
+    NO_RESULTS,
     NOT_MEASURED,
     NOT_REPRODUCED,
     CheckedClaim,
@@ -47,7 +48,7 @@ def _checked(results: PaperResults, claim: Claim) -> CheckedClaim:
     for subject in claim.subjects or ("",):
         verdict = claim.check(results, subject)
         name = label(subject) if subject else ""
-        verdicts[name] = verdict or Verdict(NOT_MEASURED, "no results")
+        verdicts[name] = verdict or Verdict(NOT_MEASURED, NO_RESULTS)
     if claim.subjects:
         for subject in WHERE_MEASURED:
             verdict = claim.check(results, subject)
@@ -128,6 +129,8 @@ def _table_is_met(role: str) -> Check:
                 missed.append(arm)
         met = len(accuracies) - len(missed)
         said = ", ".join(f"{label(arm)} {text}" for arm, text in texts.items())
+        if results.comparison(role) != role:
+            return Verdict(NOT_MEASURED, said)  # the paper's numbers are about its own data
         found = f"{met} of {len(accuracies)}: {said}"
         if missed:
             found += f"; missed by {labels(missed)}"
