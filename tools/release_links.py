@@ -2,9 +2,9 @@
 
 python tools/release_links.py https://example.org/owner/nescio v0.2.0
 
-An index shows the README by itself, where a link to docs/guide.md leads nowhere and a picture is missing. This
-writes them out with the address of the repository at the tag, and puts [project.urls] into pyproject.toml. It is
-run by the release workflow, which knows the address; the files that are committed name none.
+An index shows the README by itself, where a link to docs/guide.md leads nowhere and a picture is missing.
+This writes them out with the address of the repository at the tag, and puts [project.urls] into
+pyproject.toml. It is run by the release workflow, which knows the address; what is committed names none.
 """
 
 import re

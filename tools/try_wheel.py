@@ -35,7 +35,7 @@ from pathlib import Path
 from nescio.inference.model import untrained_model
 untrained_model(torch.eye(3), ("a", "b")).save("model.safetensors")
 Path("rows.csv").write_text("x,y,z,label\\n" + "1,2,3,a\\n4,5,6,b\\n" * 30)
-Path("texts.csv").write_text("question,intent\\n" + "where is my parcel,parcel\\nhello you there,hello\\n" * 30)
+Path("texts.csv").write_text("question,intent\\n" + "where is it,parcel\\nhello you there,hello\\n" * 30)
 Path("rows.parquet").write_bytes(b"PAR1")
 Path("texts").mkdir()
 """

@@ -1,0 +1,106 @@
+"""Each feature that needs an extra says which, in one line, in an interpreter that has none of them."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tools.try_wheel import AFTER, BEFORE, MATERIAL, NEEDS, ROOT, readme_lines
+
+# The packages of all extras that a feature may ask for.
+OPTIONAL = [
+    "huggingface_hub",
+    "jinja2",
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "prometheus_client",
+    "pyarrow",
+    "pydantic_core",
+    "python_multipart",
+    "ray",
+    "starlette",
+    "tokenizers",
+    "transformers",
+    "uvicorn",
+    "httptools",
+    "uvloop",
+]
+
+WITHOUT = """
+import json, sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in json.loads(sys.argv[1]):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+TRY_ALL = """
+import contextlib, io
+from nescio.cli.app import main
+said = {}
+for feature, (extra, words) in json.loads(sys.argv[2]).items():
+    errors = io.StringIO()
+    code = 0
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            if words[0] == "-c":
+                exec(words[1])
+            else:
+                sys.argv[3:] = []
+                before, sys.argv = sys.argv, ["nescio", *words]
+                try:
+                    main()
+                finally:
+                    sys.argv = before
+        except SystemExit as end:
+            code = end.code
+        except Exception as error:
+            code = 1
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    said[feature] = [code, errors.getvalue()]
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    command = [sys.executable, "-c", WITHOUT + MATERIAL + TRY_ALL, json.dumps(OPTIONAL), json.dumps(NEEDS)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("feature", NEEDS)
+def test_a_feature_names_its_extra_in_one_line(said, feature):
+    extra, _ = NEEDS[feature]
+    code, errors = said[feature]
+    lines = [line for line in errors.splitlines() if line.strip()]
+    assert code != 0
+    assert re.search(rf"\w+ is not installed; install it with: pip install 'nescio\[{extra}\]'$", lines[-1])
+    assert "Traceback" not in errors
+
+
+def test_every_extra_for_users_is_tried():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = text[text.index("[project.optional-dependencies]") : text.index("[project.scripts]")]
+    extras = set(re.findall(r"^(\w+) = \[", block, flags=re.MULTILINE))
+    assert extras - {"dev", "docs", "all"} == {extra for extra, _ in NEEDS.values()}
+
+
+def test_the_lines_of_the_readme_run_as_they_stand(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = readme_lines(Path(ROOT, "README.md").read_text(encoding="utf-8"))
+    assert len(lines.strip().splitlines()) <= 6
+    names = {}
+    exec(BEFORE + lines + AFTER, names)  # it asserts by itself
+    assert names["opinion"].num_classes == 3
+
+
+def test_a_readme_without_code_is_said():
+    with pytest.raises(SystemExit, match="the README has no block of Python"):
+        readme_lines("# nothing")
