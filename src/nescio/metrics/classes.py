@@ -42,7 +42,7 @@ def confusion_matrix(prediction: Prediction, labels: Tensor, accepted: Tensor | 
     Args:
         prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
-        accepted: By which answers the model stands, bool (...); the others are not counted. Default: by all.
+        accepted: Whether the model stands by each answer, bool (...); others are not counted. Default: all.
 
     Returns:
         int64 (K, K): the number of samples of the row's class that were answered with the column's.

@@ -86,7 +86,7 @@ class BeliefDisplay:
             opinions: Opinions (K,) or (N, K).
             classes: The names of the K classes. Default: their numbers.
             names: The names of the opinions, for a legend.
-            most_classes: Of more classes, only so many with the strongest belief are drawn.
+            most_classes: The most classes that are drawn: those with the strongest belief.
             ax: The axes to draw on. Default: those of a new figure.
 
         Returns:
@@ -108,7 +108,7 @@ class BeliefDisplay:
 
         Args:
             ax: The axes to draw on. Default: those of a new figure.
-            most_classes: Of more classes, only so many with the strongest belief are drawn.
+            most_classes: The most classes that are drawn: those with the strongest belief.
 
         Returns:
             The display, with `ax_`, `figure_` and `bars_`.

@@ -48,7 +48,7 @@ class RotationDisplay:
         >>> from nescio import Opinion
         >>> from nescio.plots import RotationDisplay, panel
         >>> figure, axes = panel()
-        >>> turned = Opinion(torch.tensor([[9.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 9.0, 0.0]]))
+        >>> turned = Opinion(torch.tensor([[9.0, 0.0, 0.0], [9.0, 2.0, 0.0], [0.0, 9.0, 0.0]]))
         >>> display = RotationDisplay.from_predictions(turned, [0, 45, 90], ax=axes)
         >>> list(display.lines_)
         [0, 1]
@@ -215,7 +215,7 @@ def probable_classes(all_probabilities: Sequence[Any], truth: int | None = None)
     """The classes worth drawing: the true one, then what some model finds probable at some angle.
 
     Args:
-        all_probabilities: Of each model, the probabilities (A, K).
+        all_probabilities: The probabilities (A, K) of each model.
         truth: The number of the true class, which comes first.
 
     Returns:

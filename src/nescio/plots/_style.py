@@ -76,6 +76,9 @@ def style(dark: bool | None = None) -> Iterator[None]:
     Args:
         dark: Whether the figures are for a dark page. Default: as in the `style` around this one, else light.
 
+    Returns:
+        A context, for `with`.
+
     Raises:
         MissingExtraError: If matplotlib is not installed.
 
