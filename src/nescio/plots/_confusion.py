@@ -81,8 +81,8 @@ class ConfusionDisplay:
         Args:
             prediction: Prediction of inputs (...). Vacuous ones (u = 1) are no answers.
             labels: Their true classes (...), whole numbers.
-            accepted: Whether the model stands by each answer, bool (...), as `TrainedModel.accepts` gives it; the
-                others are "I do not know". Default: it stands by all that are not vacuous.
+            accepted: Whether the model stands by each answer, bool (...), as `TrainedModel.accepts` gives
+                it; the others are "I do not know". Default: it stands by all that are not vacuous.
             classes: The names of the K classes. Default: their numbers.
             ax: The axes to draw on. Default: those of a new figure.
 

@@ -78,7 +78,7 @@ class RiskCoverageDisplay:
             prediction: Prediction of inputs (...).
             labels: Their true classes (...), whole numbers.
             measure: The measure of doubt that orders the inputs, a name of `nescio.opinions.MEASURES`.
-            accepted: Whether the model stands by each answer, bool (...); how many is marked. Default: no mark.
+            accepted: Whether the model stands by each answer, bool (...); it is marked. Default: none.
             name: Its name in a legend.
             ax: The axes to draw on. Default: those of a new figure.
             line_kw: What matplotlib's `plot` takes for the line.
