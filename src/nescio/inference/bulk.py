@@ -362,7 +362,7 @@ class _Parquet(_Form):
         try:
             import pyarrow.parquet  # noqa: F401
         except ImportError as error:
-            raise MissingExtraError("cluster", "pyarrow") from error
+            raise MissingExtraError("tables", "pyarrow") from error
 
     def part(self, records: list[Record], model: TrainedModel, is_first: bool) -> bytes:
         import pyarrow as pa
