@@ -43,7 +43,7 @@ Path("texts").mkdir()
 NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "figures": ("demo", ("-c", "import nescio; nescio.plots.panel()")),
     "the demo": ("demo", ("demo", "--out", "demo")),
-    "a model card": ("demo", ("evaluate", "model.safetensors", "rows.csv", "--card", "card")),
+    "a model card": ("demo", ("evaluate", "model.safetensors", "--data", "rows.csv", "--card", "card")),
     "the paper": ("demo", ("reproduce", "--out", "paper")),
     "a study": ("demo", ("study", "successors", "--out", "study")),
     "the service": ("serve", ("serve",)),
