@@ -69,4 +69,4 @@ def with_urls(text: str, repository: str) -> str:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.argv[2])

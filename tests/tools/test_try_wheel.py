@@ -32,9 +32,10 @@ OPTIONAL = [
 
 WITHOUT = """
 import json, sys
+HIDDEN = set(json.loads(sys.argv[1]))
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in json.loads(sys.argv[1]):
+        if name.partition(".")[0] in HIDDEN:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Hidden())
 """
@@ -50,12 +51,8 @@ for feature, (extra, words) in json.loads(sys.argv[2]).items():
             if words[0] == "-c":
                 exec(words[1])
             else:
-                sys.argv[3:] = []
-                before, sys.argv = sys.argv, ["nescio", *words]
-                try:
-                    main()
-                finally:
-                    sys.argv = before
+                sys.argv = ["nescio", *words]
+                main()
         except SystemExit as end:
             code = end.code
         except Exception as error:
