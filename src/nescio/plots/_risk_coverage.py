@@ -126,7 +126,9 @@ class RiskCoverageDisplay:
                 coverage, risk = self.working_point
                 label = "the rest is “I do not know”"
                 mark = colour("vermillion")
-                axes.plot([100 * coverage], [100 * risk], "o", color=mark, markersize=9, label=label)
+                axes.plot(
+                    [100 * coverage], [100 * risk], "o", color=mark, markersize=9, clip_on=False, label=label
+                )
             axes.set(xlabel="inputs answered, %", ylabel="wrong answers, %", xlim=(0, 101))
             axes.set_ylim(0, max(LEAST_TOP, 108 * float(self.risk.max()), before))
         self.ax_ = axes
