@@ -12,8 +12,7 @@ from tools.try_wheel import AFTER, BEFORE, MATERIAL, NEEDS, ROOT, readme_lines
 
 import nescio
 
-# The packages of all extras that a feature may ask for, but for those that torch brings. Other packages of
-# this environment load pydantic where it is installed, which needs what the service needs.
+# The packages of all extras that a feature may ask for, but for those that torch and typer bring.
 OPTIONAL = [
     "huggingface_hub",
     "matplotlib",
@@ -22,8 +21,6 @@ OPTIONAL = [
     "onnxscript",
     "prometheus_client",
     "pyarrow",
-    "pydantic",
-    "pydantic_core",
     "python_multipart",
     "ray",
     "starlette",
