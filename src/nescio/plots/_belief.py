@@ -125,7 +125,7 @@ class BeliefDisplay:
         count = len(self.belief)
         with drawing(ax, "What is believed", legend_rows=(count + 1) // 2) as axes:
             height = BAR / count
-            self.bars_ = []
+            self.bars_: list[Any] = []
             for place in range(count):
                 values = np.append(self.belief[place, shown], self.uncertainty[place])
                 middles = np.arange(len(rows)) - BAR / 2 + height * (place + 0.5)

@@ -95,8 +95,8 @@ class ConfusionDisplay:
         """
         counts = confusion_matrix(prediction, labels, accepted)
         totals = require_labels(prediction, labels).bincount(minlength=prediction.num_classes)
-        unknown = totals - counts.sum(1)
-        if accepted is None and not bool(unknown.any()):
+        unknown: Tensor | None = totals - counts.sum(1)
+        if accepted is None and int(counts.sum()) == labels.numel():
             unknown = None
         return cls(counts, unknown=unknown, classes=classes).plot(ax)
 
@@ -170,7 +170,7 @@ class ConfusionDisplay:
         rows, columns = table.shape
         font = 10 if rows <= FEW_CLASSES else 8
         totals = np.maximum(table.sum(axis=1), 1)
-        self.texts_ = {}
+        self.texts_: dict[tuple[int, int], Any] = {}
         for truth, answer in zip(*np.nonzero(table), strict=True):
             self._draw_cell(axes, int(truth), int(answer), int(table[truth, answer]), totals, font)
         places = np.arange(columns) + 0.5

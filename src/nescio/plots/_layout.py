@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -179,9 +179,9 @@ def add_legend(figure: Figure, columns: int = 4) -> None:
 
 def draw_band(
     axes: Axes,
-    at: Sequence[float],
-    middle: Sequence[float],
-    band: tuple[Sequence[float], Sequence[float]] | None = None,
+    at: Any,
+    middle: Any,
+    band: tuple[Any, Any] | None = None,
     line_kw: Mapping[str, Any] | None = None,
 ) -> Any:
     """A line, and around it a band where its lower and upper end are known.

@@ -108,7 +108,7 @@ class ReliabilityDisplay:
         title = "Is it as right as it says?"
         with drawing(ax, title, legend_rows=2, columns=1, gap=STRIP + STRIP_GAP) as axes:
             if ax is None:
-                figure = axes.figure
+                figure: Any = axes.figure
                 counts_ax = figure.add_axes(box(figure.get_figheight(), BELOW, STRIP))
             place = self._draw_ideal(axes)
             self._draw_points(axes, place, point_kw)

@@ -155,7 +155,7 @@ class RotationDisplay:
         rows = (len(drawn) + 4) // 4
         with drawing(ax, "What is said of it as it turns", legend_rows=rows, columns=4, gap=gap) as axes:
             if ax is None and self.images is not None:
-                figure = axes.figure
+                figure: Any = axes.figure
                 strip_ax = figure.add_axes(box(figure.get_figheight(), BELOW, tile))
             self._draw_lines(axes, drawn)
             if strip_ax is None:
@@ -185,7 +185,7 @@ class RotationDisplay:
         return float(shown[0] - half), float(shown[-1] + half)
 
     def _draw_lines(self, axes: Axes, drawn: Sequence[int]) -> None:
-        self.lines_ = {}
+        self.lines_: dict[int, Any] = {}
         for place, label in enumerate(drawn):
             (self.lines_[label],) = axes.plot(
                 self.degrees,

@@ -91,7 +91,7 @@ class UncertaintyDisplay:
             MissingExtraError: If matplotlib is not installed.
         """
         edges = np.linspace(0, 1, BINS + 1)
-        self.stairs_ = {}
+        self.stairs_: dict[str, Any] = {}
         rows = (len(self.uncertainty) + 1) // 2
         with drawing(ax, "How uncertain is it of each?", legend_rows=rows) as axes:
             for place, (name, values) in enumerate(self.uncertainty.items()):
