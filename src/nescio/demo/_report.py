@@ -14,7 +14,7 @@ from nescio._files import write_atomically
 from nescio.data import Dataset
 from nescio.demo._figures import charts
 from nescio.demo._run import DemoResult
-from nescio.errors import DataError
+from nescio.errors import DataError, ModelFileError
 from nescio.opinions.opinion import Opinion
 from nescio.reports._page import page_template
 
@@ -126,6 +126,8 @@ def write_report(outcome: DemoResult, folder: Path) -> Path:
         outcome.evidential.model.save(folder / "edl.safetensors")
         outcome.softmax.model.save(folder / "softmax.safetensors")
         write_atomically(path, render(outcome).encode())
+    except ModelFileError as error:
+        raise DataError(f"{folder} can't be written to: {error}") from error
     except OSError as error:
         raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
     return path
