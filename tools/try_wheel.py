@@ -56,6 +56,12 @@ NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "parquet answers": ("tables", ("predict", "model.safetensors", "rows.csv", "--out", "answers.parquet")),
     "Ray": ("cluster", ("predict", "model.safetensors", "rows.csv", "--out", "a.csv", "--on", "ray")),
     "ONNX": ("onnx", ("export", "model.safetensors", "--onnx", "model.onnx")),
+    "the hub": ("hub", ("-c", "from nescio.integrations import hub; hub.from_pretrained('owner/model')")),
+    "streaming metrics": ("metrics", ("-c", "import nescio.metrics.streaming")),
+    "Lightning": ("lightning", ("-c", "import nescio.integrations.lightning")),
+    "TensorBoard": ("tensorboard", ("train", "rows.csv", "--out", "tensorboard", "--log", "tensorboard")),
+    "MLflow": ("mlflow", ("train", "rows.csv", "--out", "mlflow", "--log", "mlflow")),
+    "Weights & Biases": ("wandb", ("train", "rows.csv", "--out", "wandb", "--log", "wandb")),
 }
 
 

@@ -15,20 +15,26 @@ import nescio
 # The packages of all extras that a feature may ask for, but for those that torch and typer bring.
 OPTIONAL = [
     "huggingface_hub",
+    "lightning",
     "matplotlib",
+    "mlflow",
     "onnx",
     "onnxruntime",
     "onnxscript",
     "prometheus_client",
     "pyarrow",
     "python_multipart",
+    "pytorch_lightning",
     "ray",
     "starlette",
+    "tensorboard",
     "tokenizers",
+    "torchmetrics",
     "transformers",
     "uvicorn",
     "httptools",
     "uvloop",
+    "wandb",
 ]
 
 WITHOUT = """
