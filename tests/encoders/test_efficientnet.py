@@ -19,6 +19,22 @@ def test_padding_keeps_every_place(side, kernel, stride, places):
     assert layer(torch.zeros(1, 1, side, side)).shape[2:] == (places, places)
 
 
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(8, 8), (7, 8), (9, 9)])
+def test_padding_is_as_if_zeros_were_put_around(size, stride, kernel):
+    torch.manual_seed(0)
+    layer = _SamePadConv2d(4, 4, kernel, stride, groups=4, bias=False)
+    images = torch.randn(2, 4, *size)
+    margins = []
+    for side in reversed(size):  # torch's pad counts the last axis first
+        missing = max((-(-side // stride) - 1) * stride + kernel - side, 0)
+        margins += [missing // 2, missing - missing // 2]
+    padded = nn.functional.pad(images, margins)
+    expected = nn.functional.conv2d(padded, layer.weight, stride=stride, groups=4)
+    assert torch.allclose(layer(images), expected, atol=1e-6)
+
+
 def test_padding_is_wider_at_the_right():
     layer = _SamePadConv2d(1, 1, 3, 2, bias=False)
     nn.init.zeros_(layer.weight)

@@ -16,6 +16,7 @@ from nescio.data import Dataset, StoredArray, open_source
 from nescio.data._stored import DiskFullError, StoredArrayWriter
 from nescio.errors import DataError, InputError, ModelFileError
 from nescio.inference import _frozen
+from nescio.inference._layers import predict_kept
 
 QUICK = nescio.TrainingSettings(
     epochs=12, batch_size=16, learning_rate=3e-3, device="cpu", precision="float32"
@@ -89,6 +90,26 @@ def test_features_are_computed_once_and_a_second_head_finds_them() -> None:
     assert calls == [(64, 64)]
     (kept,) = Path(_frozen.cache_dir(), "features").glob("*.npy")
     assert tuple(StoredArray.open(kept).shape) == (64, FEATURES)
+
+
+@pytest.mark.parametrize("method", ["edl", "dropout"])
+def test_what_a_model_is_measured_on_is_encoded_once(method: str) -> None:
+    calls: list[int] = []
+    data = bright_and_dark(300)
+    test = bright_and_dark(seed=1)
+    model = nescio.TrainedModel.train(data, method, TinySpec.kind, QUICK, held_out=test, posthoc="all")
+    assert model.posthoc is not None
+    expected = model.predict(test.images, independent=True)
+    kept = predict_kept(model, test.images, lambda done, total: calls.append(done))
+    assert calls == []  # found where the training has left them
+    assert torch.allclose(kept.probabilities, expected.probabilities, atol=1e-5)
+    assert torch.allclose(kept.uncertainty, expected.uncertainty, atol=1e-5)
+    new = bright_and_dark(8, seed=2)
+    for _ in range(2):
+        predict_kept(model, new.images, lambda done, total: calls.append(done))
+    assert calls == [8]
+    with pytest.raises(InputError, match=r"inputs must be \(N, 3, 40, 40\), got \(8, 1, 40, 40\)"):
+        predict_kept(model, new.images[:, :1])
 
 
 def test_other_data_and_other_weights_have_features_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,7 @@ def train(
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import Table, split
     from nescio.inference._calibration import require_wanted
+    from nescio.inference._layers import predict_kept
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
@@ -192,7 +193,7 @@ def train(
         model = replace(model, training={**model.training, "held_out": held_out})
         model = _with_promises_of(out / "model.safetensors", model)
         model.save(out / "model.safetensors")
-        prediction = model.predict(model.preprocess.inputs_of(test), independent=True)
+        prediction = predict_kept(model, model.preprocess.inputs_of(test))
         _print_result(out / "model.safetensors", model, test, prediction)
         card_after_training(out, model, test, prediction, data)
         _require_learned(out, model, how)
@@ -478,6 +479,7 @@ def _measure(
     model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
 ) -> Measured:
     from nescio.cli._sources import HELD_OUT_NAME, open_for, open_held_out, open_inputs, warn_of_seen
+    from nescio.inference._layers import predict_kept
     from nescio.metrics import detection_summary, summary
 
     if data == HELD_OUT_NAME and not Path(data).exists():
@@ -485,12 +487,12 @@ def _measure(
     else:
         known = open_for(model, data, data_dir, label)
         warn_of_seen(model, model.preprocess.inputs_of(known), data)
-    prediction = model.predict(model.preprocess.inputs_of(known), independent=True)
+    prediction = predict_kept(model, model.preprocess.inputs_of(known), encoding_progress())
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     ood_prediction = None
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)
-        ood_prediction = model.predict(ood_inputs, independent=True)
+        ood_prediction = predict_kept(model, ood_inputs, encoding_progress())
         result["ood"] = detection_summary(prediction, ood_prediction)
     return Measured(model, known, prediction, ood_prediction, result)
 
@@ -537,6 +539,7 @@ def threshold(
 ) -> None:
     """Take a threshold with a promise from held-out data, and keep it in the model file."""
     from nescio.cli._sources import open_for_promise
+    from nescio.inference._layers import predict_kept
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.abstention import AbstentionRule
@@ -551,7 +554,7 @@ def threshold(
     trained = TrainedModel.load(path)
     held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
-    prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
+    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), encoding_progress())
     labels = trained.labels_of(held_out)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)
@@ -640,6 +643,7 @@ def sets(
 ) -> None:
     """Make sets of classes that hold the true one as often as promised, and keep them in the model file."""
     from nescio.cli._sources import open_for_promise
+    from nescio.inference._layers import predict_kept
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.conformal import ConformalSets
@@ -650,7 +654,7 @@ def sets(
     trained = TrainedModel.load(path)
     held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
-    prediction = trained.predict(trained.preprocess.inputs_of(held_out), independent=True)
+    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), encoding_progress())
     try:
         made = ConformalSets.fit(
             prediction,

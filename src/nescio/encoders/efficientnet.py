@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import conv2d, pad
 
 from nescio._checks import require_whole
 from nescio._kinds import InputKind
@@ -149,8 +149,12 @@ class _SamePadConv2d(nn.Conv2d):
         """(N, C, H, W) to (N, C', ceil(H / stride), ceil(W / stride))."""
         rows = self._missing(inputs.shape[2])
         columns = self._missing(inputs.shape[3])
-        padded = pad(inputs, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
-        return super().forward(padded)
+        border = (rows // 2, columns // 2)
+        if rows % 2 or columns % 2:
+            inputs = pad(inputs, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2))
+            border = (0, 0)
+        # The same border on both sides is the convolution's own: no copy of its inputs is made.
+        return conv2d(inputs, self.weight, self.bias, self.stride, border, self.dilation, self.groups)
 
     def _missing(self, side: int) -> int:
         """Pixels that the side lacks, so that the kernel fits at every place."""

@@ -28,7 +28,8 @@ from nescio.errors import DataError, NescioWarning
 
 OnEncoding = Callable[[int, int], None]
 
-BATCH = 64  # inputs in the encoder at a time: more is no faster, and photos take much memory
+BATCH = 64  # inputs in the encoder at a time: more is no faster
+IMAGES_BATCH = 16  # of photos on a CPU: what lies between the layers stays in its cache, 1.5 times as fast
 CHUNK = 1024  # inputs whose features are written at a time
 HEAD_HIDDEN = (512,)
 HEAD_DROPOUT = 0.3
@@ -112,8 +113,14 @@ def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:
     )
 
 
+def batch_of(spec: EncoderSpec, module: nn.Module) -> int:
+    """How many inputs are best given to an encoder at a time, where it is."""
+    is_here = next(module.parameters()).device.type == "cpu"
+    return IMAGES_BATCH if is_here and spec.inputs is InputKind.IMAGES else BATCH
+
+
 def encode(spec: EncoderSpec, module: nn.Module, inputs: Tensor) -> Tensor:
-    """Compute the features (N, F) of preprocessed inputs (N, ...); better no more than `BATCH` at a time."""
+    """Compute the features (N, F) of preprocessed inputs (N, ...); better no more than `batch_of` says."""
     return features_of(module, _fitted(spec, inputs))
 
 
@@ -146,7 +153,26 @@ def encoded_data(
         data: Images or texts.
         on_encoding: A function that is called with how many inputs are done, and how many there are.
     """
-    inputs = preprocess.inputs_of(data)
+    features = kept_features(spec, module, preprocess, preprocess.inputs_of(data), on_encoding)
+    return Table(features, data.labels, data.classes, data.name)
+
+
+def kept_features(
+    spec: EncoderSpec,
+    module: nn.Module,
+    preprocess: Preprocess,
+    inputs: Tensor | StoredArray,
+    on_encoding: OnEncoding | None = None,
+) -> Tensor | StoredArray:
+    """Compute the features (N, F) of raw inputs (N, ...) and keep them, or find them in the cache.
+
+    Args:
+        spec: The encoder's.
+        module: The encoder.
+        preprocess: What brings raw inputs to the encoder.
+        inputs: Raw inputs (N, ...).
+        on_encoding: A function that is called with how many inputs are done, and how many there are.
+    """
     path = _features_path(spec, module, preprocess, inputs)
     _remove_damaged(path)
 
@@ -163,7 +189,6 @@ def encoded_data(
             writer.append(features)
             writer.flush()
 
-    features: Tensor | StoredArray
     try:
         features = stored_once(path, (spec.num_features,), torch.float32, fill, _wait_quietly)
     except DataError as error:
@@ -172,10 +197,10 @@ def encoded_data(
             NescioWarning,
             stacklevel=2,
         )
-        features = torch.cat(list(encoded_parts(0)))
-    if isinstance(features, StoredArray) and is_resident(features.nbytes):
-        features = features[:]
-    return Table(features, data.labels, data.classes, data.name)
+        return torch.cat(list(encoded_parts(0)))
+    if is_resident(features.nbytes):
+        return features[:]
+    return features
 
 
 def _features_path(
@@ -220,7 +245,7 @@ def _encoded_part(spec: EncoderSpec, module: nn.Module, preprocess: Preprocess, 
         order = (part != 0).sum(1).argsort()
     features = torch.empty(len(part), spec.num_features)
     with torch.inference_mode():
-        for index in torch.split(order, BATCH):
+        for index in torch.split(order, batch_of(spec, module)):
             inputs = preprocess(part[index].to(device))
             features[index] = encode(spec, module, inputs).float().cpu()
     return features

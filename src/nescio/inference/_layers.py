@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +16,7 @@ from nescio.data._stored import row_chunks
 from nescio.encoders import EncoderSpec, features_of
 from nescio.encoders.base import FEATURES, INPUTS
 from nescio.errors import InputError
-from nescio.inference._frozen import BATCH as ENCODER_BATCH
+from nescio.inference._frozen import OnEncoding, batch_of, kept_features
 from nescio.methods import Method
 from nescio.opinions.categorical import Prediction
 from nescio.training import as_input
@@ -37,7 +38,7 @@ def prepared_parts(
     model.module.eval()
     if model.encoder is not None:
         model.encoder.module.to(device)
-        batch_size = min(batch_size, ENCODER_BATCH)
+        batch_size = min(batch_size, batch_of(model.encoder.spec, model.encoder.module))
     for part in row_chunks(inputs, batch_size):
         if isinstance(inputs, StoredArray):
             check(part)
@@ -53,6 +54,23 @@ def network_inputs(model: TrainedModel, prepared: Tensor) -> Tensor:
     return prepared
 
 
+def predict_kept(
+    model: TrainedModel, inputs: Tensor | StoredArray, on_encoding: OnEncoding | None = None
+) -> Prediction:
+    """What a model says of raw inputs (N, ...), each by itself; features of a frozen encoder are kept.
+
+    For data that are predicted again, as those that models are measured on: the encoder takes nearly all of the
+    time.
+    """
+    if model.encoder is not None:
+        frozen = model.encoder
+        require_inputs(inputs, model.input_shape)
+        inputs = kept_features(frozen.spec, frozen.module, model.preprocess, inputs, on_encoding)
+        # The head by itself is a model of features.
+        model = replace(model, preprocess=frozen.scaling, encoder=None)
+    return model.predict(inputs, independent=True)
+
+
 def features_at(model: TrainedModel, inputs: Tensor | StoredArray, layer: str) -> Tensor:
     """The outputs of a layer for raw inputs (N, ...), float32 (N, F) in memory."""
     parts = []
@@ -60,6 +78,26 @@ def features_at(model: TrainedModel, inputs: Tensor | StoredArray, layer: str) -
         for prepared in prepared_parts(model, inputs, _BATCH, require_finite_inputs):
             parts.append(_features_in_own_pass(model.method, model.module, layer, prepared).float().cpu())
     return torch.cat(parts)
+
+
+def require_inputs(inputs: object, input_shape: Sequence[int]) -> None:
+    """Refuse what are no raw inputs (N, *input_shape); in memory they must also be finite."""
+    expected = shape_text(input_shape)
+    if not isinstance(inputs, Tensor | StoredArray):
+        got = type(inputs).__name__
+        raise InputError(f"inputs must be one or more of shape (N, {expected}), got {got}")
+    if inputs.ndim != 1 + len(input_shape) or len(inputs) == 0:
+        found = tuple(inputs.shape)
+        raise InputError(f"inputs must be one or more of shape (N, {expected}), got {found}")
+    if tuple(inputs.shape[1:]) != tuple(input_shape):
+        raise InputError(f"inputs must be (N, {expected}), got {tuple(inputs.shape)}")
+    if isinstance(inputs, Tensor):
+        require_finite_inputs(inputs)
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """3, 28, 28."""
+    return ", ".join(str(size) for size in shape)
 
 
 def require_finite_inputs(inputs: Tensor) -> None:

@@ -36,7 +36,13 @@ from nescio.inference._frozen import (
     load_pretrained,
     pretrained_encoder,
 )
-from nescio.inference._layers import predict_at_layer, prepared_parts, require_finite_inputs
+from nescio.inference._layers import (
+    predict_at_layer,
+    prepared_parts,
+    require_finite_inputs,
+    require_inputs,
+    shape_text,
+)
 from nescio.inference._model_file import model_path, read_model, write_model
 from nescio.inference._seen import SeenSamples
 from nescio.inference.export import export_onnx, export_program
@@ -346,7 +352,7 @@ class TrainedModel:
         Raises:
             InputError: If the inputs have another shape, or values that are not finite.
         """
-        self._require_inputs(inputs)
+        require_inputs(inputs, self.input_shape)
         require_whole("batch_size", batch_size)
         generator = generator or torch.Generator().manual_seed(0)
         state = generator.get_state()
@@ -488,17 +494,6 @@ class TrainedModel:
             path: The file to write, .onnx.
         """
         export_onnx(self, path)
-
-    def _require_inputs(self, inputs: Tensor | StoredArray) -> None:
-        expected = _shape_text(self.input_shape)
-        is_array = isinstance(inputs, Tensor | StoredArray)
-        if not is_array or inputs.ndim != 1 + len(self.input_shape) or len(inputs) == 0:
-            got = tuple(inputs.shape) if is_array else type(inputs).__name__
-            raise InputError(f"inputs must be one or more of shape (N, {expected}), got {got}")
-        if tuple(inputs.shape[1:]) != self.input_shape:
-            raise InputError(f"inputs must be (N, {expected}), got {tuple(inputs.shape)}")
-        if isinstance(inputs, Tensor):
-            require_finite_inputs(inputs)
 
 
 def untrained_model(
@@ -796,7 +791,7 @@ def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tenso
             logits = module.eval()(example.to(parameter.device, parameter.dtype))
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        expected = _shape_text(example.shape[1:])
+        expected = shape_text(example.shape[1:])
         raise InputError(f"network can't take inputs (N, {expected}): {reason}") from error
     finally:
         module.train(was_training)
@@ -804,7 +799,3 @@ def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tenso
         raise InputError(
             f"network must give logits (N, {num_classes}), one for each class, got {('N', *logits.shape[1:])}"
         )
-
-
-def _shape_text(shape: Sequence[int]) -> str:
-    return ", ".join(str(size) for size in shape)
