@@ -36,9 +36,9 @@ def serving():
 
 
 @contextmanager
-def _serving_here(models):
+def _serving_here(models, limits=None):
     """In a thread of this process: models of encoders that only the tests know."""
-    config = uvicorn.Config(create_app(models), port=0, log_level="error", lifespan="on", ws="none")
+    config = uvicorn.Config(create_app(models, limits), port=0, log_level="error", lifespan="on", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -14,6 +14,7 @@ from tests.inference.small_texts import BagOfWordsSpec
 from nescio.data import Dataset, Table, TextPreprocess, open_source
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL
+from nescio.serve.limits import Limits
 from nescio.training import TrainingSettings
 
 NARROW = {"width": 390, "height": 800}
@@ -139,6 +140,22 @@ def test_a_file_that_is_no_picture_is_refused_on_the_card(visit, serving_here, f
         expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
         assert ["422" in text for text in visit.complaints] == [True]
         visit.complaints.clear()
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_sent(visit, serving_here, fruit, expect):
+    with serving_here({"fruit": fruit}, Limits(max_body=2**20)) as at:
+        page = visit(at)
+        sent = []
+        page.on("request", lambda request: sent.append(request.method))
+        upload(page, photo((0, 200, 0)) + bytes(3 * 2**19), "large.png")
+        expect(card(page, "fruit", ".sentence")).to_have_text("No answer")
+        expect(card(page, "fruit", ".detail")).to_have_text(
+            "It is too large: 1.5 MiB, and the server takes at most 1 MiB."
+        )
+        assert "POST" not in sent
+        expect(page.locator("#trouble")).to_be_hidden()
+        upload(page, photo((200, 0, 0)) + bytes(2**19))  # what comes behind a picture is passed over
+        expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
 
 
 def test_a_text_model_has_a_box_and_says_when_a_text_is_too_long(visit, serving_here, intents, expect):

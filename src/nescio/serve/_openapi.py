@@ -103,7 +103,8 @@ def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
         files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
         # In a form a list without items is no field at all: nothing can be said of its length.
         content["multipart/form-data"] = {"schema": _body_schema("files", files, chosen)}
-    return {"required": True, "content": content}
+    # The page asks for it before it sends a large file: a connection that is closed on one may lose the reason.
+    return {"required": True, "content": content, "x-max-bytes": limits.max_body}
 
 
 def _body_schema(field: str, inputs: Schema, models: Schema) -> Schema:

@@ -1,6 +1,9 @@
 // The service that this page comes from; it asks nobody else.
 
 const PATIENCE = 15000;
+const SURELY_TAKEN = 2 ** 16; // bytes of a body that no limit is asked for
+
+let largest = null; // a promise of how many bytes a body may have
 
 export class ServiceError extends Error {
   constructor(message, retryAfter = null) {
@@ -34,8 +37,33 @@ export async function opinionsOfFile(file, names) {
 }
 
 async function post(body, headers) {
+  await requireRoom(body);
   const answer = await ask("v1/opinions", { method: "POST", headers, body });
   return Object.fromEntries(answer.results.map((result) => [result.model, noted(result)]));
+}
+
+// A server that gets more than it takes closes the connection, and what it said is often lost: it is not sent.
+async function requireRoom(body) {
+  const { size } = await new Response(body).blob();
+  if (size <= SURELY_TAKEN) return;
+  const most = await (largest ??= largestBody());
+  if (size > most) {
+    throw new InputRefused(`It is too large: ${mebibytes(size)}, and the server takes at most ${mebibytes(most)}.`);
+  }
+}
+
+async function largestBody() {
+  try {
+    const { paths } = await ask("openapi.json");
+    return paths["/v1/opinions"].post.requestBody["x-max-bytes"] ?? Infinity;
+  } catch (error) {
+    largest = null; // asked for again next time
+    throw error;
+  }
+}
+
+function mebibytes(bytes) {
+  return `${Number((bytes / 2 ** 20).toFixed(1))} MiB`;
 }
 
 function noted({ opinions, notes = [] }) {
