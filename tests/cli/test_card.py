@@ -44,8 +44,8 @@ def trained(flowers, tmp_path_factory):
 def test_training_leaves_a_card_beside_the_model(trained):
     text, _ = page_of(trained / "report.html")
     assert "<h1>iris</h1>" in text
-    assert "30 rows of flowers; drawn by chance from every class alike" in text
-    assert "120 rows of flowers" in text
+    assert "30 rows from flowers; drawn by chance from every class alike" in text
+    assert "120 rows from flowers" in text
     assert "sepal length" in text
     assert "nescio train" in text
     assert (trained / "card.md").read_text(encoding="utf-8").startswith("---\nlibrary_name: nescio\n")

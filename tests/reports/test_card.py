@@ -81,7 +81,7 @@ def test_the_page_says_what_was_measured(folder, model, held_out):
     assert 0.5 < share < 1
     assert f"<b>{100 * share:.1f}%</b><span>right answers; 95% interval" in text
     assert "corners of a cube" in text
-    assert "90 rows of corners; new ones" in text
+    assert "90 rows from corners; new ones" in text
     assert "20 inputs of emptiness are of none of these classes" in text
 
 

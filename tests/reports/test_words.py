@@ -8,6 +8,8 @@ from tests.reports.cases import corners, images, trained
 from nescio.data import Texts
 from nescio.opinions import Categorical, Opinion
 from nescio.posthoc import AbstentionRule
+from nescio.posthoc.state import Posthoc
+from nescio.posthoc.temperature import Temperature
 from nescio.reports import _words as words
 from nescio.reports._results import measure
 
@@ -114,8 +116,8 @@ def test_out_of_distribution_in_words(model):
 
 def test_facts_of_a_table(model, data):
     found = {fact.label: fact.text for fact in words.facts(model, data, "held out")}
-    assert found["Trained on"] == "60 rows of corners"
-    assert found["Measured on"] == "60 rows of corners; held out"
+    assert found["Trained on"] == "60 rows from corners"
+    assert found["Measured on"] == "60 rows from corners; held out"
     assert found["Inputs"] == "column 0, column 1, column 2"
     assert found["Classes"] == "3: red, green, blue"
     assert found["Network"].startswith("mlp, ")
@@ -164,3 +166,28 @@ def test_names_are_cut_and_on_one_line():
     assert words.short_name("a\n b\x07c") == "a bc"
     assert words.short_name("n" * 41) == "n" * 39 + "…"
     assert words.short_name("n" * 40) == "n" * 40
+
+
+def test_what_the_model_is_for(model, data):
+    assert words.purpose_sentence(model, data) == (
+        "This model says of a row whether it is “red”, “green” or “blue”."
+    )
+    many = replace(model, classes=tuple(str(place) for place in range(1500)))
+    assert words.purpose_sentence(many, data) == "This model says of a row which of 1,500 classes it is of."
+
+
+def test_what_was_fitted_after_the_training(model, data):
+    skipped = {"trust": "it needs 50 held-out inputs, got 48"}
+    training = {**model.training, "posthoc": {"samples": 48, "skipped": skipped}}
+    fitted = replace(model, posthoc=Posthoc(Temperature(1.5), None), training=training)
+    found = {fact.label: fact.text for fact in words.facts(fitted, data, "")}
+    assert found["Fitted after training"] == (
+        "temperature: scale 1.5, by 48 rows that had no part in the training; "
+        "no trust: it needs 50 held-out inputs, got 48"
+    )
+    nothing = {"posthoc": {"samples": 0, "skipped": {"all": "40 samples are too few to set some aside"}}}
+    found = {fact.label: fact.text for fact in words.facts(replace(model, training=nothing), data, "")}
+    assert found["Fitted after training"] == (
+        "no temperature and no trust: 40 samples are too few to set some aside"
+    )
+    assert "Fitted after training" not in {fact.label for fact in words.facts(model, data, "")}

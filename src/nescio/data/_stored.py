@@ -30,7 +30,7 @@ from nescio._locks import one_at_a_time
 from nescio.errors import DataError, InputError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-RESIDENT_BYTES = 256 * 2**20  # of inputs that are held in memory
+RESIDENT_BYTES = 256 * 2**20  # of inputs that are held in memory, by all processes of a training together
 CHUNK_BYTES = 32 * 2**20  # of one part when all rows are gone through
 FLUSH_BYTES = 64 * 2**20  # what an interrupted writing may lose
 UNUSED_SECONDS = 30 * 24 * 3600  # after which a file of a cache is removed
@@ -349,8 +349,13 @@ class StoredArray:
 
 
 def is_resident(nbytes: int) -> bool:
-    """Whether inputs of so many bytes are held in memory, rather than on the disk."""
-    return nbytes <= RESIDENT_BYTES
+    """Whether inputs of so many bytes are held in memory, rather than on the disk.
+
+    The processes that torchrun has started on this machine share the memory: each would hold all inputs, and
+    read only its part of every batch.
+    """
+    processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return nbytes * processes_here <= RESIDENT_BYTES
 
 
 def select_rows(inputs: Tensor | StoredArray, index: Tensor) -> Tensor | StoredArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 _BATCH = 1024  # inputs in the network at a time
+_NUMBERS = 2**22  # of the inputs of a batch, at most: what layers make of large images takes much memory
 
 
 def prepared_parts(
@@ -32,10 +34,11 @@ def prepared_parts(
 ) -> Iterator[Tensor]:
     """Raw inputs (N, ...) as the network takes them, on its device, a batch at a time.
 
-    check: is called with every batch of inputs that lie on the disk.
+    check: is called with every batch of inputs that lie on the disk. Of large inputs fewer are taken at a time.
     """
     device = next(model.module.parameters()).device
     model.module.eval()
+    batch_size = max(1, min(batch_size, _NUMBERS // max(1, math.prod(inputs.shape[1:]))))
     if model.encoder is not None:
         model.encoder.module.to(device)
         batch_size = min(batch_size, batch_of(model.encoder.spec, model.encoder.module))

@@ -309,7 +309,7 @@ class TrainedModel:
         Args:
             inputs: Raw inputs (N, *input_shape) like the training data: bytes of pictures, or numbers; in
                 memory, or on the disk.
-            batch_size: How many inputs are on the device at a time.
+            batch_size: How many inputs are on the device at a time, at most; of large ones fewer.
             generator: The source of randomness of a stochastic method; without one it draws the same every
                 time.
             independent: Whether what is said of an input must not depend on those beside it. A stochastic
@@ -342,7 +342,7 @@ class TrainedModel:
 
         Args:
             inputs: Raw inputs (N, *input_shape), as for `predict`.
-            batch_size: How many inputs are on the device at a time.
+            batch_size: How many inputs are on the device at a time, at most; of large ones fewer.
             generator: The source of randomness of a stochastic method.
             independent: Whether what is said of an input must not depend on those beside it.
 

@@ -20,6 +20,8 @@ LONGEST_NAME = 40
 COVERAGES = (0.5, 0.8, 0.9, 1.0)
 AS_EXPECTED = 0.02  # how far the mean probability of answers may be from the share that is right
 NOT_USED = (None, False, 0, 0.0, ())
+NAMED_CLASSES = 6  # that one sentence can name
+ONE_OF = {InputKind.IMAGES: "an image", InputKind.ROWS: "a row", InputKind.TEXTS: "a text"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,15 @@ def short_name(text: str, length: int = LONGEST_NAME) -> str:
     if len(plain) <= length:
         return plain
     return plain[: length - 1] + "…"
+
+
+def purpose_sentence(model: TrainedModel, data: Dataset | Table | Texts) -> str:
+    """What the model is for, in one sentence."""
+    one = ONE_OF[data.kind]
+    if len(model.classes) > NAMED_CLASSES:
+        return f"This model says of {one} which of {len(model.classes):,} classes it is of."
+    names = [f"“{short_name(name)}”" for name in model.classes]
+    return f"This model says of {one} whether it is {', '.join(names[:-1])} or {names[-1]}."
 
 
 def summary_sentences(model: TrainedModel, data: Dataset | Table | Texts, results: Results) -> list[str]:
@@ -188,21 +199,37 @@ def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> lis
     trained_on = model.training.get("data", {})
     rows = []
     if trained_on:
-        text = f"{trained_on['samples']:,} {data.kind.value} of {trained_on['name']}"
+        text = f"{trained_on['samples']:,} {data.kind.value} from {trained_on['name']}"
         rows.append(Fact("Trained on", text))
-    measured_on = f"{len(data):,} {data.kind.value} of {data.name}"
+    measured_on = f"{len(data):,} {data.kind.value} from {data.name}"
     rows.append(Fact("Measured on", f"{measured_on}; {split}" if split else measured_on))
     rows.append(Fact("Inputs", _inputs_text(model, data)))
     rows.append(Fact("Classes", _classes_text(model)))
     rows.append(Fact("Network", network_text(model)))
     rows.append(Fact("Method", f"{model.method.name} ({model.method.about})"))
-    if model.posthoc is not None:
-        rows.append(Fact("Fitted after training", model.posthoc.describe()))
+    fitted = _posthoc_text(model, data.kind.value)
+    if fitted:
+        rows.append(Fact("Fitted after training", fitted))
     if model.rule is not None:
         rows.append(Fact("Rule", model.rule.describe()))
     if model.sets is not None:
         rows.append(Fact("Sets", model.sets.describe()))
     return rows
+
+
+def _posthoc_text(model: TrainedModel, kind: str) -> str:
+    """What was fitted after the training, to how much, and what could not be; empty where nothing was wanted."""
+    parts = []
+    summary = model.training.get("posthoc", {})
+    if model.posthoc is not None:
+        said = model.posthoc.describe()
+        if model.posthoc.trust is None and summary.get("samples"):  # trust says it itself
+            said = f"{said}, by {summary['samples']:,} {kind} that had no part in the training"
+        parts.append(said)
+    for name, reason in summary.get("skipped", {}).items():
+        what = "temperature and no trust" if name == "all" else name
+        parts.append(f"no {what}: {reason}")
+    return "; ".join(parts)
 
 
 def _inputs_text(model: TrainedModel, data: Dataset | Table | Texts) -> str:

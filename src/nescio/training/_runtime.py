@@ -19,6 +19,7 @@ from nescio.errors import InputError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies import Strategy
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
@@ -118,6 +119,7 @@ def require_device(device: str) -> None:
 def make_fabric(device: str, precision: str) -> Fabric:
     """Lightning Fabric for one process, or for each of those that torchrun started."""
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 
     require_device(device)
     accelerator = device
@@ -129,7 +131,10 @@ def make_fabric(device: str, precision: str) -> Fabric:
         require_working_bfloat16()
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    strategy = "ddp" if processes > 1 else "auto"
+    strategy: str | Strategy = "auto"
+    if processes > 1:
+        # Gradients lie in the buffers in which they are exchanged: else each process would hold them twice.
+        strategy = DDPStrategy(gradient_as_bucket_view=True)
     fabric = Fabric(
         accelerator=accelerator,
         devices=processes_here,
