@@ -404,3 +404,13 @@ def test_rows_in_another_form(stored):
 
 def flat_and_doubled(rows):
     return rows.flatten(1) * 2.0
+
+
+def test_processes_on_a_machine_share_what_may_be_held_in_memory(monkeypatch):
+    monkeypatch.setattr(stored_module, "RESIDENT_BYTES", 100)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    assert stored_module.is_resident(100)
+    assert not stored_module.is_resident(101)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # as torchrun says
+    assert stored_module.is_resident(50)
+    assert not stored_module.is_resident(51)
