@@ -5,6 +5,7 @@ from torch import nn
 from nescio.encoders import LeNetSpec, MLPSpec, ResNet18Spec, with_features
 from nescio.encoders.base import FEATURES, INPUTS
 from nescio.errors import InputError
+from nescio.inference import _layers
 from nescio.inference._layers import distance_layer, features_at, predict_at_layer
 from nescio.inference.model import untrained_model
 from nescio.methods import DAEDL, EDL, FEDL, FFGU, MNFG, Dropout, Ensemble, Softmax
@@ -114,3 +115,16 @@ def test_a_network_without_features_has_no_layer():
     assert distance_layer(EDL(), own, None) is None
     with pytest.raises(InputError, match="no layer '6', at which its trust was fitted"):
         predict_at_layer(EDL(), own, "6", torch.rand(2, 5), lambda: None)
+
+
+def test_of_large_inputs_fewer_are_in_the_network_at_a_time(monkeypatch):
+    model = model_of(EDL(), LENET, IMAGES)
+    expected = model.predict(IMAGES).evidence
+    sizes = []
+    model.module.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr(_layers, "_NUMBERS", 4 * 28 * 28)
+    assert torch.allclose(model.predict(IMAGES).evidence, expected, rtol=1e-5)
+    monkeypatch.setattr(_layers, "_NUMBERS", 100)  # less than one
+    model.predict(IMAGES[:2])
+    model.predict(IMAGES[:3], batch_size=2)
+    assert sizes == [4, 2, 1, 1, 1, 1, 1]
