@@ -3,6 +3,8 @@
 python -m benchmarks.pictures make FOLDER [COUNT]    COUNT pictures (20,000) of varied sizes, ten classes
 python -m benchmarks.pictures measure FOLDER         epoch times, memory and decoding; ends with 1 where a
                                                      limit is not kept
+python -m benchmarks.pictures kill FOLDER            killed while the pictures are decoded and while it trains, a
+                                                     training must end with the weights of one that was left alone
 
 The streamed training runs in a process of its own whose private memory the system limits to 2 GB
 (RLIMIT_DATA: the heap and every writable private mapping, threads' stacks included). The network is small, so
@@ -11,13 +13,16 @@ that an epoch is mostly reading: with a larger one, where the pictures lie matte
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,12 +107,12 @@ def opened(folder: Path, size: int) -> Dataset:
     return data
 
 
-def train(data: Dataset) -> dict[str, Any]:
+def train(data: Dataset, run_dir: Path | None = None) -> dict[str, Any]:
     """Train, and say how long the epochs took, how much memory was used, and how good the last one was."""
     torch.manual_seed(0)
     settings = TrainingSettings(epochs=EPOCHS, batch_size=128, precision="float32")
     start = time.process_time()
-    model = TrainedModel.train(data, network=network(), settings=settings)
+    model = TrainedModel.train(data, network=network(), settings=settings, run_dir=run_dir)
     cpu_seconds = time.process_time() - start
     history = model.training["history"]
     weights = torch.cat([parameter.detach().flatten() for parameter in model.module.parameters()])
@@ -115,7 +120,7 @@ def train(data: Dataset) -> dict[str, Any]:
         "seconds": [epoch["seconds"] for epoch in history],
         "cpu_seconds": cpu_seconds / EPOCHS,
         "accuracy": history[-1]["accuracy"],
-        "weights": float(weights.double().sum()),
+        "weights": hashlib.sha256(weights.numpy().tobytes()).hexdigest(),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
@@ -132,6 +137,12 @@ def train_streamed(folder: Path, size: int) -> None:
     written = _cache_state()
     found = train(data)
     print(json.dumps({**found, "opening": opening, "decoded_again": _cache_state() != written}))
+
+
+def train_in_run_folder(folder: Path, size: int, run_dir: Path) -> None:
+    """In a process of its own, under the limit: as a user trains, who may have to start again. Prints JSON."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    print(json.dumps(train(opened(folder, size), run_dir)))
 
 
 def train_resident(folder: Path, size: int) -> None:
@@ -153,6 +164,62 @@ def run(what: str, folder: Path, size: int, cache: Path) -> dict[str, Any]:
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def kill(folder: Path, size: int) -> bool:
+    """Whether a training that is killed twice ends with the same weights as one that is left alone."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-kill-") as place:
+        alone = _finished(_started(folder, size, Path(place, "alone")))
+        print("left alone", json.dumps(alone), flush=True)
+        killed = Path(place, "killed")
+        process = _started(folder, size, killed)
+        rows = _kill_when(process, lambda: _rows_kept(killed / "cache"))
+        print(f"killed while pictures were decoded: {rows:,} of them are kept", flush=True)
+        process = _started(folder, size, killed)
+        epochs = _kill_when(process, lambda: _epochs_done(killed / "run"))
+        print(f"killed while it trained: {epochs} of {EPOCHS} epochs are kept", flush=True)
+        resumed = _finished(_started(folder, size, killed))
+        print("started again", json.dumps(resumed), flush=True)
+    is_same: bool = alone["weights"] == resumed["weights"]
+    return is_same
+
+
+def _started(folder: Path, size: int, place: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.pictures", "run", str(folder), str(size), str(place / "run")]
+    environment = {**os.environ, "NESCIO_CACHE": str(place / "cache")}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def _finished(process: subprocess.Popen[str]) -> dict[str, Any]:
+    printed, _ = process.communicate()
+    assert process.returncode == 0, f"a training ended with {process.returncode}"
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def _kill_when(process: subprocess.Popen[str], progress: Callable[[], int]) -> int:
+    """Kill a process without a warning once there is some progress; returns how much there was."""
+    done = 0
+    while done == 0:
+        assert process.poll() is None, "the training has ended before it could be killed; give it more pictures"
+        time.sleep(0.05)
+        done = progress()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return done
+
+
+def _rows_kept(cache: Path) -> int:
+    """How many pictures of a cache that is being written are safe."""
+    for record in cache.rglob("*.npy.part.json"):
+        kept: int = json.loads(record.read_text())["rows"]
+        return kept
+    return 0
+
+
+def _epochs_done(run_dir: Path) -> int:
+    metrics = run_dir / "metrics.jsonl"
+    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
 def measure(folder: Path, size: int = SIZE) -> dict[str, Any]:
@@ -178,7 +245,7 @@ def measure(folder: Path, size: int = SIZE) -> dict[str, Any]:
 
 def main() -> None:
     """Make pictures, or measure and end with 1 where a limit is not kept."""
-    if len(sys.argv) < 3 or sys.argv[1] not in ("make", "measure", "streamed", "resident"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("make", "measure", "kill", "streamed", "resident", "run"):
         sys.exit(__doc__)
     what = sys.argv[1]
     folder = Path(sys.argv[2])
@@ -189,6 +256,12 @@ def main() -> None:
         train_streamed(folder, number or SIZE)
     elif what == "resident":
         train_resident(folder, number or SIZE)
+    elif what == "run":
+        train_in_run_folder(folder, number or SIZE, Path(sys.argv[4]))
+    elif what == "kill":
+        is_same = kill(folder, number or SIZE)
+        print("the same bits" if is_same else "OTHER weights")
+        sys.exit(not is_same)
     else:
         found = measure(folder, number or SIZE)
         print(f"speed of the streamed training: {found['speed']:.2f} times the resident one's by the clock, ")
