@@ -3,8 +3,8 @@
 python -m benchmarks.pictures make FOLDER [COUNT]    COUNT pictures (20,000) of varied sizes, ten classes
 python -m benchmarks.pictures measure FOLDER         epoch times, memory and decoding; ends with 1 where a
                                                      limit is not kept
-python -m benchmarks.pictures kill FOLDER            killed while the pictures are decoded and while it trains, a
-                                                     training must end with the weights of one that was left alone
+python -m benchmarks.pictures kill FOLDER            killed while pictures are decoded and while it trains, a
+                                                     training must end with the weights of one left alone
 
 The streamed training runs in a process of its own whose private memory the system limits to 2 GB
 (RLIMIT_DATA: the heap and every writable private mapping, threads' stacks included). The network is small, so
@@ -140,7 +140,7 @@ def train_streamed(folder: Path, size: int) -> None:
 
 
 def train_in_run_folder(folder: Path, size: int, run_dir: Path) -> None:
-    """In a process of its own, under the limit: as a user trains, who may have to start again. Prints JSON."""
+    """In a process of its own, under the limit: as users train, who may have to start again. Prints JSON."""
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
     print(json.dumps(train(opened(folder, size), run_dir)))
 
@@ -201,7 +201,7 @@ def _kill_when(process: subprocess.Popen[str], progress: Callable[[], int]) -> i
     """Kill a process without a warning once there is some progress; returns how much there was."""
     done = 0
     while done == 0:
-        assert process.poll() is None, "the training has ended before it could be killed; give it more pictures"
+        assert process.poll() is None, "the training ended before it could be killed; make more pictures"
         time.sleep(0.05)
         done = progress()
     process.send_signal(signal.SIGKILL)

@@ -34,7 +34,7 @@ def prepared_parts(
 ) -> Iterator[Tensor]:
     """Raw inputs (N, ...) as the network takes them, on its device, a batch at a time.
 
-    check: is called with every batch of inputs that lie on the disk. Of large inputs fewer are taken at a time.
+    check: is called with every batch of inputs that lie on the disk. Of large inputs fewer are taken.
     """
     device = next(model.module.parameters()).device
     model.module.eval()
@@ -62,8 +62,7 @@ def predict_kept(
 ) -> Prediction:
     """What a model says of raw inputs (N, ...), each by itself; features of a frozen encoder are kept.
 
-    For data that are predicted again, as those that models are measured on: the encoder takes nearly all of the
-    time.
+    For data that are predicted again, as those that models are measured on: the encoder takes most of the time.
     """
     if model.encoder is not None:
         frozen = model.encoder

@@ -218,7 +218,7 @@ def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> lis
 
 
 def _posthoc_text(model: TrainedModel, kind: str) -> str:
-    """What was fitted after the training, to how much, and what could not be; empty where nothing was wanted."""
+    """What was fitted after the training, to how much, and what could not be; empty where nothing was."""
     parts = []
     summary = model.training.get("posthoc", {})
     if model.posthoc is not None:

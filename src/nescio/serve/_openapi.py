@@ -103,7 +103,7 @@ def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
         files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
         # In a form a list without items is no field at all: nothing can be said of its length.
         content["multipart/form-data"] = {"schema": _body_schema("files", files, chosen)}
-    # The page asks for it before it sends a large file: a connection that is closed on one may lose the reason.
+    # The page asks for it before it sends a large file: the reason may be lost where a connection is closed.
     return {"required": True, "content": content, "x-max-bytes": limits.max_body}
 
 
