@@ -1,12 +1,12 @@
 """Memory of a training on two processes, against one.
 
-python -m benchmarks.processes [MB]    a training on MB megabytes of rows (240) by `nescio train` in one process,
+python -m benchmarks.processes [MB]    a training on MB (240) megabytes by `nescio train` in one process,
                                        and in two that torchrun starts; ends with 1 where one of the two needs
                                        more than 60 % of what one alone needs at most
 
-240 MB is what one process holds in memory just yet; two read it from the disk. What does not depend on the
-data, Python and torch themselves, is printed too: every process has it, so that with few data no share of 60 %
-can be had.
+240 MB is what one process holds in memory just yet; two read it from the disk. What does not depend on
+the data, Python and torch themselves, is printed too: every process has it, so that with few data no share
+of 60 % can be had.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def predict_kept(
 ) -> Prediction:
     """What a model says of raw inputs (N, ...), each by itself; features of a frozen encoder are kept.
 
-    For data that are predicted again, as those that models are measured on: the encoder takes most of the time.
+    For data that are predicted again, as those that models are measured on: encoding takes most of the time.
     """
     if model.encoder is not None:
         frozen = model.encoder
