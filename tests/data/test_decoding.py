@@ -121,7 +121,7 @@ def test_many_are_kept_in_the_cache_and_decoded_once(folder, few_in_memory, empt
 
 def test_the_digest_is_known_without_reading(folder, few_in_memory, empty_cache, monkeypatch):
     images = decode_folder(folder, files_in(folder), FORM).images
-    monkeypatch.setattr("nescio.data._stored.FileRows.read", refuse)
+    monkeypatch.setattr("nescio.data._npy_rows.FileRows.read", refuse)
     first = digest({"images": images})
     assert first != digest({"images": images.select(torch.arange(98))})
     other = PictureForm(3, (16, 16), "pad")
@@ -157,7 +157,7 @@ def test_a_file_of_the_same_size_and_time_is_seen_to_be_another(folder, few_in_m
 def test_interrupted_it_goes_on(folder, few_in_memory, empty_cache, monkeypatch):
     monkeypatch.setattr(_decoding, "FEW", 1000)  # in this process
     monkeypatch.setattr(_decoding, "BLOCK_BYTES", 32 * FORM.nbytes)
-    monkeypatch.setattr("nescio.data._stored.FLUSH_BYTES", 1)
+    monkeypatch.setattr("nescio.data._row_writer.FLUSH_BYTES", 1)
     decoded = []
     real = _decoding.decode_some
 

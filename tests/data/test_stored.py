@@ -1,33 +1,16 @@
-"""Rows on the disk: read by position, written in one step, gone on with after an interruption."""
+"""Rows on the disk: read by position when they are asked for, and nothing kept."""
 
-import errno
 import os
 import pickle
-import subprocess
-import sys
-import threading
-from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
 from nescio._files import digest
 from nescio.data import Dataset, Preprocess, StoredArray, Table, split
 from nescio.data import _stored as stored_module
-from nescio.data._stored import (
-    DTYPES,
-    HEADER_BYTES,
-    ConvertedRows,
-    DiskFullError,
-    FileRows,
-    StoredArrayWriter,
-    as_float32,
-    read_notes,
-    row_chunks,
-    select_rows,
-    stored_once,
-)
+from nescio.data._npy_rows import FileRows
+from nescio.data._stored import ConvertedRows, as_float32, row_chunks, select_rows, stored_once
 from nescio.data.preprocess import input_range_of
 from nescio.errors import DataError, InputError
 
@@ -92,81 +75,6 @@ def test_a_selection_reads_nothing_and_can_be_selected_from(stored, monkeypatch)
     assert torch.equal(fewer[:], ROWS[[9, 5]])
     assert torch.equal(select_rows(stored, mask.new_ones(10))[:], ROWS)
     assert torch.equal(select_rows(ROWS, torch.tensor([2])), ROWS[2:3])
-
-
-@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-def test_every_type_there_and_back_and_as_numpy_reads_it(tmp_path, dtype):
-    rows = (torch.randn(5, 4, generator=torch.Generator().manual_seed(0)) * 10).to(dtype)
-    kept = StoredArray.write(tmp_path / "rows.npy", rows)
-    assert torch.equal(kept[:], rows)
-    assert np.array_equal(np.load(tmp_path / "rows.npy"), rows.numpy())
-    assert kept.is_floating_point() == dtype.is_floating_point
-
-
-def test_numpys_own_files(tmp_path):
-    for name, array in {
-        "plain": np.arange(12, dtype=np.float32).reshape(4, 3),
-        "one": np.arange(4),
-        "version 2": np.arange(6, dtype=np.uint8).reshape(3, 2),
-    }.items():
-        path = tmp_path / f"{name}.npy"
-        version = (2, 0) if name == "version 2" else None
-        with path.open("wb") as file:
-            np.lib.format.write_array(file, array, version=version)
-        assert np.array_equal(StoredArray.open(path)[:].numpy(), array)
-
-
-@pytest.mark.parametrize(
-    "array", [np.asfortranarray(np.eye(3)), np.eye(3, dtype=">f8"), np.array(3.0), np.array(["a"])]
-)
-def test_what_can_not_be_read_row_by_row(tmp_path, array):
-    np.save(tmp_path / "rows.npy", array)
-    with pytest.raises(DataError, match="can't be read row by row"):
-        StoredArray.open(tmp_path / "rows.npy")
-
-
-def test_files_that_are_none(tmp_path):
-    with pytest.raises(DataError, match=r"rows\.npy can't be opened"):
-        StoredArray.open(tmp_path / "rows.npy")
-    (tmp_path / "rows.npy").write_bytes(b"something else")
-    with pytest.raises(DataError, match=r"rows\.npy is no \.npy file"):
-        StoredArray.open(tmp_path / "rows.npy")
-
-
-def test_a_file_that_is_cut_off(tmp_path, stored):
-    path = tmp_path / "rows.npy"
-    os.truncate(path, HEADER_BYTES + 30)
-    with pytest.raises(DataError, match="is cut off: 188 bytes expected, got 158"):
-        StoredArray.open(path)
-    with pytest.raises(DataError, match="was cut off while it was being read"):
-        stored[9]
-
-
-def test_another_process_opens_it_itself(stored):
-    again = pickle.loads(pickle.dumps(stored.select(torch.tensor([1, 4]))))
-    assert torch.equal(again[:], ROWS[[1, 4]])
-
-
-def test_many_threads_read_at_once(stored):
-    wrong = []
-
-    def read_often(start):
-        for step in range(200):
-            position = (start + step) % 10
-            if not torch.equal(stored[position], ROWS[position]):
-                wrong.append(position)
-
-    threads = [threading.Thread(target=read_often, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_without_positioned_reads(stored, monkeypatch):
-    monkeypatch.delattr(os, "preadv", raising=False)
-    assert torch.equal(stored[torch.tensor([8, 2])], ROWS[[8, 2]])
 
 
 def test_chunks(stored, monkeypatch):
@@ -237,126 +145,6 @@ def test_the_index_is_checked(tmp_path, stored):
         StoredArray(stored._rows, torch.tensor([1.0]))
 
 
-def left_in(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def test_an_interrupted_writing_goes_on(tmp_path):
-    path = tmp_path / "rows.npy"
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        writer.append(ROWS[:4])
-        writer.notes = {"broken": {"2": "why"}}
-        writer.flush()
-        writer.append(ROWS[4:6])  # not flushed: not known to be on the disk
-    assert not path.exists()
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        assert writer.count == 4
-        assert writer.notes == {"broken": {"2": "why"}}
-        writer.append(ROWS[4:])
-        kept = writer.finish()
-    assert torch.equal(kept[:], ROWS)
-    assert read_notes(path) == {"broken": {"2": "why"}}
-    assert left_in(tmp_path) == ["rows.npy", "rows.npy.json"]
-
-
-def test_a_killed_writer_goes_on(tmp_path):
-    path = tmp_path / "rows.npy"
-    code = (
-        "import os, signal, torch; from pathlib import Path; from nescio.data import _stored;"
-        "_stored.FLUSH_BYTES = 1;"
-        f"writer = _stored.StoredArrayWriter(Path({str(path)!r}), (3, 2), torch.uint8);"
-        "writer.append(torch.arange(30, dtype=torch.uint8).view(5, 3, 2));"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False)
-    assert done.returncode == -9
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        assert writer.count == 5
-        writer.append(ROWS[5:])
-        assert torch.equal(writer.finish()[:], ROWS)
-
-
-def test_what_another_shape_left_is_not_gone_on_with(tmp_path):
-    path = tmp_path / "rows.npy"
-    with StoredArrayWriter(path, (6,), torch.uint8) as writer:
-        writer.append(ROWS.view(10, 6))
-        writer.flush()
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        assert writer.count == 0
-        writer.append(ROWS[:2])
-        assert torch.equal(writer.finish()[:], ROWS[:2])
-
-
-def test_a_damaged_record_means_from_the_beginning(tmp_path):
-    path = tmp_path / "rows.npy"
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        writer.append(ROWS)
-        writer.flush()
-    (tmp_path / ".rows.npy.part.json").write_text('{"rows": ')
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        assert writer.count == 0
-
-
-def test_what_is_appended_is_checked(tmp_path):
-    with StoredArrayWriter(tmp_path / "rows.npy", (3, 2), torch.uint8) as writer:
-        with pytest.raises(InputError, match=r"rows must be torch.uint8 \(N, 3, 2\), got torch.float32"):
-            writer.append(ROWS.float())
-        with pytest.raises(InputError, match="rows must be"):
-            writer.append(ROWS[0])
-    with pytest.raises(InputError, match="dtype must be one of"):
-        StoredArrayWriter(tmp_path / "rows.npy", (3,), torch.bfloat16)
-    with pytest.raises(InputError, match="too many axes"):
-        StoredArrayWriter(tmp_path / "rows.npy", (1,) * 40, torch.uint8)
-
-
-@pytest.mark.parametrize("moment", ["write", "fsync"])
-def test_a_disk_that_fills_up_leaves_nothing(tmp_path, monkeypatch, moment):
-    path = tmp_path / "cache" / "rows.npy"
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with StoredArrayWriter(path, (3, 2), torch.uint8) as writer:
-        writer.append(ROWS[:4])
-        writer.flush()
-        if moment == "write":
-            writer._file.close()
-            writer._file = type("Full", (), {"write": full, "close": lambda self: None})()
-        else:
-            monkeypatch.setattr(os, "fsync", full)
-        act = writer.finish if moment == "fsync" else partial(writer.append, ROWS[4:])
-        with pytest.raises(DiskFullError, match=r"no room on the disk: more than 0 MB .*NESCIO_CACHE"):
-            act()
-    monkeypatch.undo()
-    assert left_in(path.parent) == []
-
-
-def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path):
-    """With a real limit of the system, in a process of its own."""
-    code = f"""
-import resource, signal, sys, torch
-from pathlib import Path
-from nescio.data._stored import StoredArray, DiskFullError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    StoredArray.write(Path({str(tmp_path / "rows.npy")!r}), torch.zeros(1000, 1000))
-except DiskFullError:
-    sys.exit(7)
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert done.returncode == 7, done.stderr
-    assert left_in(tmp_path) == []
-
-
-def test_a_folder_that_can_not_be_written(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(DataError, match=r"cache folder .*file can't be written: .*NESCIO_CACHE"):
-        StoredArray.write(tmp_path / "file" / "rows.npy", ROWS)
-    with pytest.raises(DataError, match=r"cache folder .*file can't be written: .*NESCIO_CACHE"):
-        stored_once(tmp_path / "file" / "rows.npy", (2,), torch.uint8, lambda writer: None, lambda who: None)
-
-
 def test_written_once(tmp_path):
     written = []
 
@@ -368,13 +156,6 @@ def test_written_once(tmp_path):
         kept = stored_once(tmp_path / "rows.npy", (3, 2), torch.uint8, fill, lambda who: None)
         assert torch.equal(kept[:], ROWS)
     assert written == [0]
-
-
-def test_damaged_notes(tmp_path, stored):
-    for text in ("[]", "{"):
-        (tmp_path / "rows.npy.json").write_text(text)
-        with pytest.raises(DataError, match=r"rows\.npy\.json is damaged"):
-            read_notes(tmp_path / "rows.npy")
 
 
 def test_what_was_not_used_for_long_is_removed(tmp_path):
@@ -389,7 +170,7 @@ def test_what_was_not_used_for_long_is_removed(tmp_path):
         os.utime(path, (0, 0))
     stored_once(used, (3, 2), torch.uint8, fill, lambda who: None)
     stored_once(tmp_path / "new.npy", (3, 2), torch.uint8, fill, lambda who: None)
-    kept = [name for name in left_in(tmp_path) if not name.endswith(".lock")]
+    kept = sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock")
     assert kept == ["new.npy", "new.npy.json", "used.npy", "used.npy.json"]
 
 

@@ -13,7 +13,7 @@ from tests.inference.pretrained import FEATURES, TinySpec
 import nescio
 from nescio._files import read_tensors, write_tensors
 from nescio.data import Dataset, StoredArray, open_source
-from nescio.data._stored import DiskFullError, StoredArrayWriter
+from nescio.data._row_writer import DiskFullError, StoredArrayWriter
 from nescio.errors import DataError, InputError, ModelFileError
 from nescio.inference import _frozen
 from nescio.inference._layers import predict_kept

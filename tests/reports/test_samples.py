@@ -7,8 +7,7 @@ import torch
 from PIL import Image
 from tests.reports.cases import corners, images, trained
 
-from nescio.data import Table, Texts
-from nescio.data._stored import StoredArrayWriter
+from nescio.data import StoredArray, Table, Texts
 from nescio.opinions import Opinion
 from nescio.reports import _samples as samples
 from nescio.reports._results import measure
@@ -75,9 +74,7 @@ def test_images_are_thumbnails(model):
 
 
 def test_images_on_the_disk(model, tmp_path):
-    with StoredArrayWriter(tmp_path / "images.npy", (3, 16, 16), torch.uint8) as writer:
-        writer.append(images(6).images)
-        stored = writer.finish()
+    stored = StoredArray.write(tmp_path / "images.npy", images(6).images)
     data = images(6)
     on_disk = type(data)(stored, data.labels, data.classes, data.name)
     assert shown(model, on_disk, [4, 1]) == shown(model, data, [4, 1])

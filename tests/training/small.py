@@ -3,7 +3,7 @@
 import torch
 
 from nescio.data import StoredArray
-from nescio.data._stored import RowReader
+from nescio.data._npy_rows import RowReader
 from nescio.data.preprocess import Preprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.methods import EDL, Softmax

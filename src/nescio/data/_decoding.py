@@ -26,19 +26,17 @@ from torch import Tensor
 from nescio._fetch.progress import say
 from nescio._fetch.store import cache_dir
 from nescio._files import write_atomically
+from nescio.data._npy_rows import RowReader
 from nescio.data._pictures import Pixels, decode_some
-from nescio.data._stored import (
+from nescio.data._row_writer import (
     DiskFullError,
-    RowReader,
-    StoredArray,
     StoredArrayWriter,
     free_bytes,
-    is_resident,
     no_room,
     notes_path,
     read_notes,
-    stored_once,
 )
+from nescio.data._stored import StoredArray, is_resident, stored_once
 from nescio.errors import DataError, NescioWarning
 
 FEW = 64  # pictures are decoded in this process: to start others takes longer

@@ -21,7 +21,8 @@ from nescio._fetch.store import cache_dir
 from nescio._files import digest
 from nescio._kinds import InputKind
 from nescio.data import Dataset, ImagePreprocess, Preprocess, StoredArray, Table, TextPreprocess, Texts
-from nescio.data._stored import StoredArrayWriter, is_resident, row_chunks, stored_once
+from nescio.data._row_writer import StoredArrayWriter
+from nescio.data._stored import is_resident, row_chunks, stored_once
 from nescio.data.preprocess import BYTES
 from nescio.encoders import EncoderSpec, MLPSpec, features_of, spec_to_dict
 from nescio.errors import DataError, NescioWarning

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from nescio.data import Dataset, ImagePreprocess, RowPreprocess, StoredArray, Table, _stored, open_source
+from nescio.data import (
+    Dataset,
+    ImagePreprocess,
+    RowPreprocess,
+    StoredArray,
+    Table,
+    _npy_rows,
+    _stored,
+    open_source,
+)
 from nescio.errors import DataError
 
 
@@ -252,9 +261,9 @@ def test_rows_of_a_large_file_are_the_same(tmp_path, dtype, monkeypatch, empty_c
 def test_large_files_are_not_read_as_a_whole(tmp_path, on_the_disk, monkeypatch):
     path = saved(tmp_path / "d.npz", "stored", images=IMAGES, labels=np.arange(12) % 3)
     read = []
-    real = _stored.FileRows.read
+    real = _npy_rows.FileRows.read
     monkeypatch.setattr(
-        _stored.FileRows, "read", lambda self, rows: read.append(list(rows)) or real(self, rows)
+        _npy_rows.FileRows, "read", lambda self, rows: read.append(list(rows)) or real(self, rows)
     )
     data = open_source(path).labelled()
     assert read == []

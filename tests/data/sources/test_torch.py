@@ -9,7 +9,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 from torch.utils.data import Dataset as TorchDataset
 
-from nescio.data import Dataset, StoredArray, Table, Texts, _stored, from_torch, split
+from nescio.data import Dataset, StoredArray, Table, Texts, _row_writer, _stored, from_torch, split
 from nescio.errors import DataError, InputError
 from nescio.inference.model import TrainedModel
 from nescio.training import TrainingSettings
@@ -120,7 +120,7 @@ def test_with_a_fingerprint_it_is_read_once(monkeypatch, empty_cache):
 
 def test_an_interrupted_reading_begins_anew(monkeypatch, empty_cache):
     monkeypatch.setattr(_stored, "RESIDENT_BYTES", 3000)
-    monkeypatch.setattr(_stored, "FLUSH_BYTES", 1)
+    monkeypatch.setattr(_row_writer, "FLUSH_BYTES", 1)
 
     def stopped():
         yield from list(batches())[:3]

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from nescio.data._labels import counted, is_no_label
-from nescio.data._stored import ConvertedRows, StoredArray, as_float32, is_resident, rows_of_npy
+from nescio.data._npy_rows import rows_of_npy
+from nescio.data._stored import ConvertedRows, StoredArray, as_float32, is_resident
 from nescio.data.dataset import Dataset, Table, Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable

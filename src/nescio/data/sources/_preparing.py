@@ -11,7 +11,8 @@ from torch import Tensor
 
 from nescio._fetch.progress import say
 from nescio._fetch.store import cache_dir
-from nescio.data._stored import StoredArray, StoredArrayWriter, is_resident, read_notes, stored_once
+from nescio.data._row_writer import StoredArrayWriter, read_notes
+from nescio.data._stored import StoredArray, is_resident, stored_once
 from nescio.data._values import Picture, Row, Text, Value
 from nescio.data.preprocess import Preprocess
 from nescio.errors import DataError

@@ -18,7 +18,8 @@ from torch.utils.data import Dataset as TorchDataset
 from nescio._fetch.progress import say
 from nescio._fetch.store import cache_dir
 from nescio.data._labels import counted
-from nescio.data._stored import StoredArray, StoredArrayWriter, is_resident, read_notes, stored_once
+from nescio.data._row_writer import StoredArrayWriter, read_notes
+from nescio.data._stored import StoredArray, is_resident, stored_once
 from nescio.data.dataset import Dataset, Table, Texts
 from nescio.errors import DataError, InputError
 
