@@ -19,7 +19,7 @@ from nescio.errors import InputError
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies import Strategy
+    from lightning_fabric.strategies.strategy import Strategy
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 FABRIC_PRECISION: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float64": "64-true"}
@@ -119,7 +119,7 @@ def require_device(device: str) -> None:
 def make_fabric(device: str, precision: str) -> Fabric:
     """Lightning Fabric for one process, or for each of those that torchrun started."""
     from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
     require_device(device)
     accelerator = device
