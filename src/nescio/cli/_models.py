@@ -487,12 +487,12 @@ def _measure(
     else:
         known = open_for(model, data, data_dir, label)
         warn_of_seen(model, model.preprocess.inputs_of(known), data)
-    prediction = predict_kept(model, model.preprocess.inputs_of(known), encoding_progress())
+    prediction = predict_kept(model, model.preprocess.inputs_of(known), counting_progress("features"))
     result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
     ood_prediction = None
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)
-        ood_prediction = predict_kept(model, ood_inputs, encoding_progress())
+        ood_prediction = predict_kept(model, ood_inputs, counting_progress("features"))
         result["ood"] = detection_summary(prediction, ood_prediction)
     return Measured(model, known, prediction, ood_prediction, result)
 
@@ -554,7 +554,7 @@ def threshold(
     trained = TrainedModel.load(path)
     held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
-    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), encoding_progress())
+    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), counting_progress("features"))
     labels = trained.labels_of(held_out)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)
@@ -654,7 +654,7 @@ def sets(
     trained = TrainedModel.load(path)
     held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
-    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), encoding_progress())
+    prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), counting_progress("features"))
     try:
         made = ConformalSets.fit(
             prediction,
