@@ -1,0 +1,7 @@
+# %% [markdown]
+# # many_classes
+#
+# Lead of many_classes.
+
+# %%
+1 + 1

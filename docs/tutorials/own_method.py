@@ -1,0 +1,7 @@
+# %% [markdown]
+# # own_method
+#
+# Lead of own_method.
+
+# %%
+1 + 1

@@ -1,0 +1,7 @@
+# %% [markdown]
+# # photos
+#
+# Lead of photos.
+
+# %%
+1 + 1

@@ -1,0 +1,7 @@
+# %% [markdown]
+# # segmentation
+#
+# Lead of segmentation.
+
+# %%
+1 + 1

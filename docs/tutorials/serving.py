@@ -1,0 +1,7 @@
+# %% [markdown]
+# # serving
+#
+# Lead of serving.
+
+# %%
+1 + 1

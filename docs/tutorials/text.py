@@ -1,0 +1,7 @@
+# %% [markdown]
+# # text
+#
+# Lead of text.
+
+# %%
+1 + 1

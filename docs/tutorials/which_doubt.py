@@ -1,0 +1,7 @@
+# %% [markdown]
+# # which_doubt
+#
+# Lead of which_doubt.
+
+# %%
+1 + 1
