@@ -1,7 +1,143 @@
 # %% [markdown]
-# # segmentation
+# # Segmentation: an opinion for every pixel
 #
-# Lead of segmentation.
+# The loss takes logits `(N, K, H, W)` and gives an opinion for every pixel. Here a small network finds discs and squares
+# in drawn pictures, and is then shown triangles, which it has never seen.
+
+# %% tags=["parameters"]
+num_train = 400
+epochs = 12
 
 # %%
-1 + 1
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+
+import nescio
+from nescio import metrics
+
+# %% [markdown]
+# ## Pictures, drawn for it
+#
+# 48 x 48 pixels, a disc and a square somewhere, both grey on grey with noise. Every pixel has a class: background, disc or
+# square. At the edges nobody knows for sure; these pixels get the label -100, which does not count.
+
+# %%
+SIZE = 48
+CLASSES = ("background", "disc", "square")
+ROWS, COLUMNS = torch.meshgrid(torch.arange(SIZE), torch.arange(SIZE), indexing="ij")
+
+
+def shape(kind, row, column, radius):
+    down, right = (ROWS - row).abs(), (COLUMNS - column).abs()
+    if kind == "disc":
+        return down**2 + right**2 <= radius**2
+    if kind == "square":
+        return torch.maximum(down, right) <= 0.85 * radius
+    return (ROWS - row <= 0.7 * radius) & (2 * right <= ROWS - row + 1.1 * radius)  # a triangle
+
+
+def draw(kinds, generator):
+    image = 0.25 + 0.08 * torch.randn(SIZE, SIZE, generator=generator)
+    labels = torch.zeros(SIZE, SIZE, dtype=torch.long)
+    for place, kind in enumerate(kinds):
+        row = int(torch.randint(12, 36, (), generator=generator))
+        column = int(torch.randint(11, 14, (), generator=generator)) + 24 * place
+        radius = float(torch.randint(7, 11, (), generator=generator))
+        inside = shape(kind, row, column, radius)
+        image[inside] += 0.3 + 0.2 * torch.rand((), generator=generator)
+        if kind in CLASSES:
+            labels[inside] = CLASSES.index(kind)
+            labels[inside & ~shape(kind, row, column, radius - 1)] = -100
+    return image[None], labels
+
+
+def pictures(count, kinds, seed):
+    generator = torch.Generator().manual_seed(seed)
+    drawn = []
+    for number in range(count):
+        turned = kinds if number % 2 else kinds[::-1]
+        drawn.append(draw(turned, generator))
+    images, labels = zip(*drawn, strict=True)
+    return torch.stack(images), torch.stack(labels)
+
+
+x, y = pictures(num_train, ("disc", "square"), seed=0)
+x_test, y_test = pictures(60, ("disc", "square"), seed=1)
+x_ood, _ = pictures(60, ("disc", "triangle"), seed=2)
+
+# %% [markdown]
+# ## Training
+#
+# A small network that keeps the size of the picture. The loss is the one of every other tutorial: the class axis is 1, as
+# in torch, whatever follows it.
+
+# %%
+torch.manual_seed(0)
+layers = []
+for inputs, outputs, dilation in ((1, 16, 1), (16, 16, 2), (16, 24, 4), (24, 24, 4), (24, 24, 2)):
+    layers += [nn.Conv2d(inputs, outputs, 3, padding=dilation, dilation=dilation), nn.ReLU()]
+network = nn.Sequential(*layers, nn.Conv2d(24, 3, 1))
+loss = nescio.EvidentialLoss(num_classes=3, ignore_index=-100, annealing_epochs=4)
+optimizer = torch.optim.Adam(network.parameters(), 3e-3)
+for epoch in range(epochs):
+    batches = torch.randperm(len(x)).split(16)
+    for step, index in enumerate(batches):
+        optimizer.zero_grad()
+        loss(network(x[index]), y[index], epoch=epoch + step / len(batches)).backward()
+        optimizer.step()
+
+# %% [markdown]
+# ## Dense opinions
+#
+# The class axis of an opinion is the last, so its shape is that of the pixels: `(N, H, W)`. Metrics take it as it is;
+# pixels without a label are left out by indexing.
+
+# %%
+with torch.no_grad():
+    opinion = loss.opinion(network(x_test))
+    of_ood = loss.opinion(network(x_ood))
+counted = y_test != -100
+print(opinion)
+print(f"accuracy of pixels: {metrics.accuracy(opinion[counted], y_test[counted]):.4f}")
+for number, name in enumerate(CLASSES):
+    answered, true = opinion.labels == number, y_test == number
+    overlap = (answered & true).sum() / ((answered | true) & counted).sum()
+    print(f"intersection over union, {name}: {overlap:.3f}")
+
+# %% [markdown]
+# ## What it does not know
+#
+# Triangles are neither. The answer is a disc or a square, and the uncertainty says how much that is worth: for a disc and
+# a square it is high along the edges only, for a triangle it is high inside.
+
+# %%
+figure, grid = plt.subplots(2, 3, figsize=(8, 5.2), layout="constrained")
+shown = [("disc and square, as in training", x_test[1], opinion[1]), ("disc and triangle", x_ood[1], of_ood[1])]
+for (left, middle, right), (name, image, said) in zip(grid, shown, strict=True):
+    left.imshow(image[0], cmap="gray", vmin=0, vmax=1)
+    left.set_title(name, fontsize=10)
+    middle.imshow(said.labels, cmap="viridis", vmin=0, vmax=2)
+    middle.set_title("answer: background, disc, square", fontsize=10)
+    drawn = right.imshow(said.uncertainty, cmap="magma", vmin=0, vmax=0.6)
+    right.set_title("uncertainty of each pixel", fontsize=10)
+    for axes in (left, middle, right):
+        axes.axis("off")
+figure.colorbar(drawn, ax=grid[:, 2], shrink=0.8);
+
+# %% [markdown]
+# In numbers, over all pictures: the mean uncertainty inside of what is no background.
+
+# %%
+on_known = opinion.uncertainty[opinion.labels != 0].mean()
+on_unknown = of_ood.uncertainty[of_ood.labels != 0].mean()
+print(f"mean uncertainty of objects: {on_known:.3f} in known pictures, {on_unknown:.3f} in those with a triangle")
+
+# %% [markdown]
+# ## Good to know
+#
+# - **Soft labels**: targets may be `(N, K, H, W)`, such as the shares of several annotators.
+# - **Rare classes**: `class_weight` counts pixels of a class more, as in torch.
+# - **Fusing**: opinions of several networks or several views of a pixel go together by `nescio.fuse`.
+# - **Not there**: `nescio train` and the service answer for whole inputs. A segmentation network is trained in a loop of
+#   your own, as here.

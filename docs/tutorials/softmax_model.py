@@ -6,8 +6,8 @@
 # With a few epochs more it becomes evidential.
 
 # %% tags=["parameters"]
-epochs = 5
-more_epochs = 6
+epochs = 12
+more_epochs = 8
 
 # %%
 import matplotlib.pyplot as plt
