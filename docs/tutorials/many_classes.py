@@ -99,7 +99,10 @@ trained = {
 rare = y_test >= num_classes // 2  # the rarer half
 for name, (opinion, _) in trained.items():
     is_right = (opinion.labels == y_test).double()
-    print(f"{name}: accuracy {is_right[~rare].mean():.3f} of common, {is_right[rare].mean():.3f} of rare classes; ", end="")
+    print(
+        f"{name}: accuracy {is_right[~rare].mean():.3f} of common, {is_right[rare].mean():.3f} of rare classes; ",
+        end="",
+    )
     print(f"mean u {opinion.uncertainty[~rare].mean():.2f} and {opinion.uncertainty[rare].mean():.2f}")
 
 # %% [markdown]
@@ -113,10 +116,13 @@ opinion, _ = trained["as it is"]
 figure, panels = plt.subplots(1, 2, figsize=(8.5, 2.9), layout="constrained")
 by_class = metrics.class_measures(opinion, y_test)
 panels[0].scatter(counts, by_class.recall, s=10, color="#0072b2")
-panels[0].set(xscale="log", xlabel="training samples of the class", ylabel="recall", title="Recall by class size")
+panels[0].set(
+    xscale="log", xlabel="training samples of the class", ylabel="recall", title="Recall by class size"
+)
 panels[1].scatter(counts, by_class.uncertainty, s=10, color="#d55e00")
-panels[1].set(xscale="log", xlabel="training samples of the class", ylabel="mean u", title="Uncertainty by class size");
-
+panels[1].set(
+    xscale="log", xlabel="training samples of the class", ylabel="mean u", title="Uncertainty by class size"
+)
 # %% [markdown]
 # ## A promise for every class
 #

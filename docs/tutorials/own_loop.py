@@ -106,7 +106,7 @@ figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
 axes.hist(opinion.uncertainty, bins=25, range=(0, 1), alpha=0.8, color="#0072b2", label="0 to 7, known")
 axes.hist(of_unknown.uncertainty, bins=25, range=(0, 1), alpha=0.7, color="#d55e00", label="8 and 9, unknown")
 axes.set(xlabel="uncertainty u", ylabel="digits", title="Uncertainty of known and unknown digits")
-axes.legend(frameon=False);
+axes.legend(frameon=False)
 
 # %% [markdown]
 # ## Good to know

@@ -14,7 +14,6 @@ epochs = None  # by the number of photos
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
 from PIL import Image
 
 from nescio import AbstentionRule, TrainedModel, TrainingSettings, data, metrics
@@ -74,7 +73,9 @@ model = model.with_rule(rule)
 print(rule.describe())
 is_right = known.labels == model.labels_of(test)
 accepted = model.accepts(known)
-print(f"photos of known kinds: {accepted.double().mean():.0%} answered, {is_right[accepted].double().mean():.0%} rightly")
+print(
+    f"photos of known kinds: {accepted.double().mean():.0%} answered, {is_right[accepted].double().mean():.0%} rightly"
+)
 print(f"frogs and horses: {model.accepts(ood).double().mean():.0%} answered all the same")
 
 # %% [markdown]
@@ -84,7 +85,9 @@ print(f"frogs and horses: {model.accepts(ood).double().mean():.0%} answered all 
 figure, grid = plt.subplots(2, 4, figsize=(8, 4.6), layout="constrained")
 figure.suptitle("Photos of known kinds above, of unknown ones below")
 above, below = grid
-for axes, place in zip(above, (known.uncertainty.argsort()[:: max(1, len(test) // 4)])[:4].tolist(), strict=False):
+for axes, place in zip(
+    above, (known.uncertainty.argsort()[:: max(1, len(test) // 4)])[:4].tolist(), strict=False
+):
     record = model.records(test.images[place : place + 1])[0]
     axes.imshow(test.images[place].permute(1, 2, 0) / 255)
     axes.set_title(f"{record['answer']}\nu = {record['uncertainty']:.2f}", fontsize=10)

@@ -113,7 +113,10 @@ for number, name in enumerate(CLASSES):
 
 # %%
 figure, grid = plt.subplots(2, 3, figsize=(8, 5.2), layout="constrained")
-shown = [("disc and square, as in training", x_test[1], opinion[1]), ("disc and triangle", x_ood[1], of_ood[1])]
+shown = [
+    ("disc and square, as in training", x_test[1], opinion[1]),
+    ("disc and triangle", x_ood[1], of_ood[1]),
+]
 for (left, middle, right), (name, image, said) in zip(grid, shown, strict=True):
     left.imshow(image[0], cmap="gray", vmin=0, vmax=1)
     left.set_title(name, fontsize=10)
@@ -123,15 +126,16 @@ for (left, middle, right), (name, image, said) in zip(grid, shown, strict=True):
     right.set_title("uncertainty of each pixel", fontsize=10)
     for axes in (left, middle, right):
         axes.axis("off")
-figure.colorbar(drawn, ax=grid[:, 2], shrink=0.8);
-
+figure.colorbar(drawn, ax=grid[:, 2], shrink=0.8)
 # %% [markdown]
 # In numbers, over all pictures: the mean uncertainty inside of what is no background.
 
 # %%
 on_known = opinion.uncertainty[opinion.labels != 0].mean()
 on_unknown = of_ood.uncertainty[of_ood.labels != 0].mean()
-print(f"mean uncertainty of objects: {on_known:.3f} in known pictures, {on_unknown:.3f} in those with a triangle")
+print(
+    f"mean uncertainty of objects: {on_known:.3f} in known pictures, {on_unknown:.3f} in those with a triangle"
+)
 
 # %% [markdown]
 # ## Good to know

@@ -9,8 +9,8 @@ epochs = 20
 
 # %%
 import json
+import re
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -43,20 +43,19 @@ print(f"{Path('wines.safetensors').stat().st_size / 1000:.0f} kB: weights, class
 # from Python, at a free port, which its first line names.
 
 # %%
-command = [sys.executable, "-m", "nescio.cli.app", "serve", "wines.safetensors", "--port", "0"]
+command = ["nescio", "serve", "wines.safetensors", "--port", "0"]
 service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-first_line = service.stdout.readline().strip()
-address = "http://127.0.0.1:" + first_line.rpartition(":")[2].strip("/ ")
+address = re.search(r"http://[\w.:]+", service.stdout.readline())[0]
 
 
 def ask(path, body=None):
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address + path, content, {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+        return answer.read().decode()
 
 
-model_of_service = ask("/v1/models")["models"][0]
+model_of_service = json.loads(ask("/v1/models"))["models"][0]
 {key: model_of_service[key] for key in ("name", "kind", "classes")}
 
 # %% [markdown]
@@ -66,7 +65,7 @@ model_of_service = ask("/v1/models")["models"][0]
 # %%
 usual = dict(zip(names, wines.data[0].tolist(), strict=True))
 strange = {name: 10 * value for name, value in usual.items()}
-answer = ask("/v1/opinions", {"inputs": [usual, strange, {"alcohol": 13.0}]})
+answer = json.loads(ask("/v1/opinions", {"inputs": [usual, strange, {"alcohol": 13.0}]}))
 for opinion in answer["results"][0]["opinions"]:
     print(opinion["answer"], opinion["uncertainty"], opinion["error"])
 
@@ -84,9 +83,9 @@ for opinion in answer["results"][0]["opinions"]:
 
 # %%
 print(ask("/healthz"), ask("/readyz"))
-with urllib.request.urlopen(address + "/metrics", timeout=60) as answer:
-    counters = answer.read().decode()
-print("\n".join(line for line in counters.splitlines() if line.startswith("nescio_inputs_total")))
+for line in ask("/metrics").splitlines():
+    if line.startswith("nescio_opinions_total"):
+        print(line)
 
 # %%
 service.terminate()  # what was accepted is finished first

@@ -148,10 +148,20 @@ compared = [
     ("a few epochs more, evidential", opinion, of_letters),
 ]
 for axes, (name, of_digits, of_others) in zip(panels, compared, strict=True):
-    axes.hist(of_digits.uncertainty, bins=20, range=(0, 1), density=True, alpha=0.8, color="#0072b2", label="digits")
-    axes.hist(of_others.uncertainty, bins=20, range=(0, 1), density=True, alpha=0.7, color="#d55e00", label="letters")
+    axes.hist(
+        of_digits.uncertainty, bins=20, range=(0, 1), density=True, alpha=0.8, color="#0072b2", label="digits"
+    )
+    axes.hist(
+        of_others.uncertainty,
+        bins=20,
+        range=(0, 1),
+        density=True,
+        alpha=0.7,
+        color="#d55e00",
+        label="letters",
+    )
     axes.set(title=name, xlabel="uncertainty", yticks=[], xlim=(0, 1))
-panels[0].legend(frameon=False);
+panels[0].legend(frameon=False)
 
 # %% [markdown]
 # ## Which of them?

@@ -16,8 +16,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.feature_selection import SelectKBest
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 
 from nescio import EvidentialClassifier
@@ -106,10 +106,11 @@ is_double = ((test["room"] == "double") & test["price"].notna()).to_numpy()
 is_gap = test["price"].isna().to_numpy()
 figure, axes = plt.subplots(figsize=(6.5, 3), layout="constrained")
 axes.scatter(test["price"][is_double], uncertainty[is_double], s=12, color="#0072b2", label="double rooms")
-axes.axhline(uncertainty[is_gap].mean(), color="#d55e00", linestyle="--", label="mean where the price is missing")
+axes.axhline(
+    uncertainty[is_gap].mean(), color="#d55e00", linestyle="--", label="mean where the price is missing"
+)
 axes.set(xlabel="price", ylabel="entropy, share of the greatest", title="Doubt by the price of the room")
-axes.legend(frameon=False);
-
+axes.legend(frameon=False)
 # %% [markdown]
 # ## The same without Python
 #
@@ -117,7 +118,7 @@ axes.legend(frameon=False);
 
 # %%
 bookings.to_csv("bookings.csv", index=False)
-Path("new.csv").write_text("arrival,price,room\n2025-07-20,60,double\n2025-02-01,,single\n,290,single\n");
+Path("new.csv").write_text("arrival,price,room\n2025-07-20,60,double\n2025-02-01,,single\n,290,single\n")
 
 # %%
 # !nescio train bookings.csv --label outcome --epochs 10 --out bookings | grep -v epoch

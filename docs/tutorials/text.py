@@ -5,13 +5,12 @@
 # them. The data are CLINC150, made for exactly this: 150 intents, and 1,000 questions of none.
 
 # %% tags=["parameters"]
-num_intents = 30
+num_intents = 20
 encoder = "minilm"
 epochs = None  # by the number of questions
 
 # %%
 import matplotlib.pyplot as plt
-import torch
 
 from nescio import AbstentionRule, TrainedModel, TrainingSettings, data, metrics
 
@@ -19,7 +18,7 @@ from nescio import AbstentionRule, TrainedModel, TrainingSettings, data, metrics
 # ## Questions
 #
 # `nescio data fetch clinc150` brings the set (2.5 MB, CC BY 3.0) from its repository, or takes it from the folder that
-# `NESCIO_DATA` names. Here 30 intents are learned, to be quick; `num_intents = 150` takes all.
+# `NESCIO_DATA` names. Here 20 intents are learned, to be quick; `num_intents = 150` takes all.
 
 # %%
 train = data.load("clinc150", "train")
@@ -49,18 +48,23 @@ def answers(questions):
 
 known, unknown = answers(test), answers(out_of_scope)
 print(f"accuracy: {metrics.accuracy(known, model.labels_of(test)):.3f}")
-print(f"AUROC of questions out of scope: {metrics.detection(known.uncertainty, unknown.uncertainty).auroc:.3f}")
+print(
+    f"AUROC of questions out of scope: {metrics.detection(known.uncertainty, unknown.uncertainty).auroc:.3f}"
+)
 
 # %% [markdown]
 # ## Known and unknown, by their uncertainty
 
 # %%
 figure, axes = plt.subplots(figsize=(6.5, 2.8), layout="constrained")
-axes.hist(known.uncertainty, bins=30, range=(0, 1), density=True, alpha=0.8, color="#0072b2", label="known intents")
-axes.hist(unknown.uncertainty, bins=30, range=(0, 1), density=True, alpha=0.7, color="#d55e00", label="out of scope")
+axes.hist(
+    known.uncertainty, bins=30, range=(0, 1), density=True, alpha=0.8, color="#0072b2", label="known intents"
+)
+axes.hist(
+    unknown.uncertainty, bins=30, range=(0, 1), density=True, alpha=0.7, color="#d55e00", label="out of scope"
+)
 axes.set(xlabel="uncertainty", yticks=[], xlim=(0, 1), title="Questions by their uncertainty")
-axes.legend(frameon=False);
-
+axes.legend(frameon=False)
 # %% [markdown]
 # ## A threshold without any question out of scope
 #
@@ -73,7 +77,9 @@ model = model.with_rule(rule)
 print(rule.describe())
 is_right = known.labels == model.labels_of(test)
 accepted = model.accepts(known)
-print(f"known intents: {accepted.double().mean():.1%} answered, {is_right[accepted].double().mean():.1%} of them rightly")
+print(
+    f"known intents: {accepted.double().mean():.1%} answered, {is_right[accepted].double().mean():.1%} of them rightly"
+)
 print(f"out of scope: {model.accepts(unknown).double().mean():.1%} answered all the same")
 
 # %% [markdown]

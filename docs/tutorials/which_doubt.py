@@ -62,10 +62,16 @@ print(f"unknown digits answered all the same: {rule.accept(ood).double().mean():
 curve = metrics.risk_coverage(known.uncertainty, is_right)
 figure, axes = plt.subplots(figsize=(6, 2.8), layout="constrained")
 axes.plot(100 * curve.coverage, 100 * (1 - curve.risk), color="#0072b2")
-axes.axvline(100 * accepted.double().mean(), color="#d55e00", linestyle="--", label="the threshold of the promise")
-axes.set(xlabel="answered, %", ylabel="right, %", title="Accuracy of the answers against their share", xlim=(0, 100))
-axes.legend(frameon=False);
-
+axes.axvline(
+    100 * accepted.double().mean(), color="#d55e00", linestyle="--", label="the threshold of the promise"
+)
+axes.set(
+    xlabel="answered, %",
+    ylabel="right, %",
+    title="Accuracy of the answers against their share",
+    xlim=(0, 100),
+)
+axes.legend(frameon=False)
 # %% [markdown]
 # ## 2. Conformal sets: which classes it may be
 #
@@ -77,7 +83,9 @@ sets = ConformalSets.fit(on_held_out, held_out.labels, coverage=0.98)
 members = sets.contains(known)
 is_covered = members.gather(1, test.labels[:, None])[:, 0]
 print(sets.describe())
-print(f"new digits: covered {is_covered.double().mean():.1%}, {members.sum(1).double().mean():.2f} classes on average")
+print(
+    f"new digits: covered {is_covered.double().mean():.1%}, {members.sum(1).double().mean():.2f} classes on average"
+)
 sizes = members.sum(1).bincount().tolist()
 print("sets by size:", {size: count for size, count in enumerate(sizes) if count})
 
@@ -112,10 +120,11 @@ for axes, of_known, of_ood, name in (
     (panels[1], p_known, p_ood, "p-value"),
 ):
     axes.hist(of_known, bins=25, range=(0, 1), density=True, alpha=0.8, color="#0072b2", label="new digits")
-    axes.hist(of_ood, bins=25, range=(0, 1), density=True, alpha=0.7, color="#d55e00", label="8 and 9, unknown")
+    axes.hist(
+        of_ood, bins=25, range=(0, 1), density=True, alpha=0.7, color="#d55e00", label="8 and 9, unknown"
+    )
     axes.set(xlabel=name, yticks=[], xlim=(0, 1), title=f"Known and unknown by {name.split(',')[0]}")
-panels[0].legend(frameon=False);
-
+panels[0].legend(frameon=False)
 # %% [markdown]
 # ## Which when
 #

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "api"
 MARK = re.compile(r"^<!-- api: ([\w.*]+) -->$", flags=re.MULTILINE)
 TABLE = "<!-- api table -->"
-# What is not called from Python: the command line, the demo, and the studies, which are run by `nescio study`.
+# What is not called from Python: the command line, the demo, and the studies (`nescio study`).
 NOT_FOR_IMPORT = {"cli", "demo", "studies"}
 
 PublicName = griffe.Object | griffe.Alias

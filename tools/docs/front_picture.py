@@ -21,7 +21,12 @@ from nescio.serve._models import bundled_paths
 
 ROOT = Path(__file__).parents[2]
 COLOURS = {
-    "light": {"ink": "#1b1f24", "belief": PALETTE["blue"], "softmax": "#8a949e", "unknown": PALETTE["vermillion"]},
+    "light": {
+        "ink": "#1b1f24",
+        "belief": PALETTE["blue"],
+        "softmax": "#8a949e",
+        "unknown": PALETTE["vermillion"],
+    },
     "dark": {"ink": "#e6e9ee", "belief": PALETTE["sky"], "softmax": "#98a2ad", "unknown": PALETTE["orange"]},
 }
 ANGLE = 80  # of the turned 1
@@ -70,12 +75,12 @@ def _bars(axes: pyplot.Axes, said: Prediction, colours: dict[str, str]) -> None:
         places.append(10.6)  # type: ignore[arg-type]
         names.append("?")
     axes.bar(range(10), heights, color=colour)
-    axes.set(ylim=(0, 1), yticks=[0, 1], xticks=places)
+    axes.set(ylim=(0, 1.4), yticks=[0, 1], xticks=places)
     axes.set_xticklabels(names)
     best = int(heights.argmax())
     is_unknown = isinstance(said, Opinion) and float(said.uncertainty) >= 0.5
     text = "I do not know" if is_unknown else f"{best}, {float(heights[best]):.0%}"
-    axes.text(0.46, 0.92, text, transform=axes.transAxes, ha="center", va="top", weight="bold")
+    axes.text(0.46, 1.0, text, transform=axes.transAxes, ha="center", va="top", weight="bold")
 
 
 def main() -> None:

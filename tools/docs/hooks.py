@@ -8,7 +8,6 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
 from tools.docs import api, formulas, outside, tutorials
 
 log = logging.getLogger("mkdocs.hooks.nescio")  # a warning here fails a strict build

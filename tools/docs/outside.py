@@ -1,7 +1,7 @@
 """Files of the repository that are pages of the site too, and links that lead to them.
 
-The documents are read in the repository as well, where a link says `../results/paper/report.md`. On the site those
-files lie beside the pages of docs/, under the same path.
+The documents are read in the repository as well, where a link says `../results/paper/report.md`. On the site
+those files lie beside the pages of docs/, under the same path.
 """
 
 from __future__ import annotations

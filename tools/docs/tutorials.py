@@ -1,7 +1,7 @@
 """Tutorials: scripts in jupytext's percent format, run cell by cell; a page and a notebook of each.
 
 python -m tools.docs.tutorials NAME          run one and keep what it gave under build/tutorials
-python -m tools.docs.tutorials NAME --keep   for those whose data are on no registry: keep it in the repository
+python -m tools.docs.tutorials NAME --keep   where data are on no registry: keep it in the repository
 
 A cell tagged "parameters" holds what tests make small. A cell of lines that begin with "!" (in the script
 "# !") is run by the shell, as Jupyter does. Decision 30 says why this is not an extension of mkdocs.
@@ -91,7 +91,9 @@ def executed(name: str) -> NotebookNode:
     if kept.exists():
         notebook = nbformat.read(kept, as_version=4)
         if notebook.metadata["script"] != script_digest(name):
-            raise SystemExit(f"{kept} is not of the present script: python -m tools.docs.tutorials {name} --keep")
+            raise SystemExit(
+                f"{kept} is not of the present script: python -m tools.docs.tutorials {name} --keep"
+            )
         return notebook
     made = MADE / f"{name}-{_digest_of_all(name)}.ipynb"
     if not made.exists():
@@ -132,6 +134,8 @@ def run(name: str, replaced: Mapping[str, Any] | None = None) -> tuple[NotebookN
     import matplotlib
 
     matplotlib.use("Agg")
+    _find_own_commands()
+    digest = script_digest(name)
     notebook = jupytext.read(SCRIPTS / f"{name}.py")
     nbformat.validator.normalize(notebook)
     variables: dict[str, Any] = {"__name__": f"tutorial_{name}"}
@@ -146,7 +150,7 @@ def run(name: str, replaced: Mapping[str, Any] | None = None) -> tuple[NotebookN
             _replace(variables, replaced or {})
     # Of the notebook, what a reader needs; the rest is jupytext's own.
     notebook.metadata = nbformat.from_dict(
-        {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "script": script_digest(name)}
+        {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "script": digest}
     )
     return notebook, variables
 
@@ -184,16 +188,27 @@ def _stream(text: str) -> NotebookNode:
     return nbformat.v4.new_output("stream", name="stdout", text=text)
 
 
+def _find_own_commands() -> None:
+    """Let the commands of a tutorial be those that belong to this Python."""
+    own = str(Path(sys.executable).parent)
+    if own not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = f"{own}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
 def _run_in_shell(source: str) -> str:
-    """What the commands of a cell print; they find the `nescio` that belongs to this Python."""
-    environment = dict(os.environ)
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    environment["COLUMNS"] = "100"
+    environment = {**os.environ, "COLUMNS": "100"}
     printed = []
     for line in source.splitlines():
         command = line.removeprefix("!")
         done = subprocess.run(
-            command, shell=True, env=environment, stdout=-1, stderr=-2, text=True, timeout=LONGEST, check=False
+            command,
+            shell=True,
+            env=environment,
+            stdout=-1,
+            stderr=-2,
+            text=True,
+            timeout=LONGEST,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"{command!r} ended with code {done.returncode}:\n{done.stdout}")
@@ -240,7 +255,7 @@ def page_of(name: str, notebook: NotebookNode) -> str:
                 parts.append(f"![{output.data['text/plain']}]({name}/{number}.png)")
             else:
                 text = output.text if output.output_type == "stream" else output.data["text/plain"]
-                parts.append(f'``` {{ .text .output }}\n{text.rstrip()}\n```')
+                parts.append(f"``` {{ .text .output }}\n{text.rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -264,15 +279,17 @@ def main() -> None:
     """Run one tutorial in an empty folder, and keep its notebook."""
     parser = argparse.ArgumentParser(description="Run a tutorial, and keep its notebook.")
     parser.add_argument("name", choices=names())
-    parser.add_argument("--keep", action="store_true", help="in the repository, as its data are on no registry")
+    parser.add_argument(
+        "--keep", action="store_true", help="in the repository, as its data are on no registry"
+    )
     options = parser.parse_args()
+    path = MADE / f"{options.name}-{_digest_of_all(options.name)}.ipynb"
+    if options.keep:
+        path = KEPT / f"{options.name}.ipynb"
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         notebook, _ = run(options.name)
         os.chdir(ROOT)
-    path = MADE / f"{options.name}-{_digest_of_all(options.name)}.ipynb"
-    if options.keep:
-        path = KEPT / f"{options.name}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
     print(path.relative_to(ROOT))
