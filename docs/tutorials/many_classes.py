@@ -5,7 +5,7 @@
 # is a rule for it. The second half is about rare classes: what doubt says of them, and what helps.
 
 # %% tags=["parameters"]
-num_classes = 200
+num_classes = 100
 epochs = 20
 
 # %%
@@ -32,7 +32,7 @@ def sample(counts):
     return centres[labels] + 1.6 * torch.randn(len(labels), 64, generator=generator), labels
 
 
-x, y = sample(torch.full((num_classes,), 40))
+x, y = sample(torch.full((num_classes,), 30))
 x_test, y_test = sample(torch.full((num_classes,), 10))
 x_ood = 1.9 * torch.randn(1000, 64, generator=generator)  # of no class
 

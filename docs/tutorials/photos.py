@@ -6,7 +6,7 @@
 
 # %% tags=["parameters"]
 encoder = "efficientnet-lite0"
-size = 128
+size = 96
 each = 120
 epochs = None  # by the number of photos
 

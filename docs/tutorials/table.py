@@ -112,18 +112,23 @@ axes.axhline(
 axes.set(xlabel="price", ylabel="entropy, share of the greatest", title="Doubt by the price of the room")
 axes.legend(frameon=False)
 # %% [markdown]
+# ## New rows
+#
+# The fitted model answers rows in records, as the command line does. Columns are found by their names, in any order; the last
+# row has no date, and the training had none without: it gets an error of its own, and the others are answered.
+
+# %%
+Path("new.csv").write_text("arrival,price,room\n2025-07-20,60,double\n2025-02-01,,single\n,290,single\n")
+for record in classifier.model_.records("new.csv"):
+    print(record["name"], record["answer"], record["error"] or "")
+
+# %% [markdown]
 # ## The same without Python
 #
 # A file is enough: `train` holds a fifth out, fits temperature and trust, and writes a model and a report.
-
-# %%
-bookings.to_csv("bookings.csv", index=False)
-Path("new.csv").write_text("arrival,price,room\n2025-07-20,60,double\n2025-02-01,,single\n,290,single\n")
-
-# %%
-# !nescio train bookings.csv --label outcome --epochs 10 --out bookings | grep -v epoch
-# !nescio predict bookings new.csv || echo "ended with code $?"
-
-# %% [markdown]
-# New rows are read by the names of their columns, in any order. The last one has no date, and the training had none
-# without: it gets an error of its own, and the others are answered.
+#
+# ```bash
+# nescio train bookings.csv --label outcome --out run
+# nescio threshold run --data held-out --max-error 0.1
+# nescio predict run new.csv
+# ```

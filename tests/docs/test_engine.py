@@ -4,7 +4,7 @@ import base64
 import re
 
 import pytest
-from tools.docs import api, formulas, outside, tutorials
+from tools.docs import api, formulas, outside, requests, tutorials
 
 SCRIPT = """# %% [markdown]
 # # A title
@@ -100,6 +100,24 @@ def test_formulas_need_no_script():
     block = formulas.render('<div class="arithmatex">\\[x\\]</div>')
     assert block.startswith('<div class="formula"><math')
     assert 'display="block"' in block
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', 1),
+        ('<link rel="stylesheet" href="//fonts.example/css">', 1),
+        ("@import url(https://fonts.example/css);", 1),
+        ('<img alt="x" src="https://example.org/a.png">', 1),
+        ('<link rel="canonical" href="https://example.org/page">', 0),
+        (
+            '<a href="https://pytorch.org">x</a> <script src="../a.js"></script> <img src="data:image/png;base64,AA">',
+            0,
+        ),
+    ],
+)
+def test_what_a_page_would_fetch_is_found(text, count):
+    assert len(requests.requests_of(text)) == count
 
 
 def test_every_public_name_is_in_the_reference_and_documented():

@@ -48,7 +48,7 @@ def draw(softmax: TrainedModel, evidential: TrainedModel, colours: dict[str, str
     """One row for each input: the picture, what softmax says, and the opinion."""
     shown = inputs(evidential)
     figure, grid = pyplot.subplots(
-        len(shown), 3, figsize=(9, 4.9), width_ratios=[0.85, 2.1, 2.4], layout="constrained"
+        len(shown), 3, figsize=(7, 4.7), width_ratios=[0.9, 2.1, 2.4], layout="constrained"
     )
     for row, (name, image) in zip(grid, shown, strict=True):
         picture, left, right = row
@@ -90,6 +90,7 @@ def main() -> None:
     for name, colours in COLOURS.items():
         style = {
             "font.size": 12,
+            "xtick.labelsize": 10,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "text.color": colours["ink"],

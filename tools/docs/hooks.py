@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-from tools.docs import api, formulas, outside, tutorials
+from tools.docs import api, formulas, outside, requests, tutorials
 
 log = logging.getLogger("mkdocs.hooks.nescio")  # a warning here fails a strict build
 
@@ -53,9 +54,11 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Warn of what is public and not documented."""
+    """Warn of what is public and not documented, and of what would be fetched from elsewhere."""
     for missing in api.missing_names():
         log.warning(missing)
+    for request in requests.requests_of_site(Path(config.site_dir)):
+        log.warning(request)
 
 
 def _list_of_decisions(files: Files) -> str:
