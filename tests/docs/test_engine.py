@@ -111,7 +111,7 @@ def test_formulas_need_no_script():
         ('<img alt="x" src="https://example.org/a.png">', 1),
         ('<link rel="canonical" href="https://example.org/page">', 0),
         (
-            '<a href="https://pytorch.org">x</a> <script src="../a.js"></script> <img src="data:image/png;base64,AA">',
+            ('<a href="https://pytorch.org">x</a> <script src="../a.js"></script>', 0),
             0,
         ),
     ],

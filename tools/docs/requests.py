@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-# A script, style, font, picture or frame with an address of another host. What people may follow is not fetched.
+# A script, style, font, picture or frame from another host. What people may follow is not fetched.
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe|source|video|audio)\b[^>]*?"
     r"\b(?:src|href|srcset)=[\"']?(?:https?:)?//[^\"'\s>]+"
