@@ -8,7 +8,7 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-from tests.examples.tiny_texts import TinyTextSpec
+from tests.docs.tiny_texts import TinyTextSpec
 from tests.inference.pretrained import TinySpec
 from tools.docs import tutorials
 
