@@ -25,9 +25,8 @@ count * 2
 # !echo from the shell
 
 # %%
-plt.plot([1, 2])
 plt.title("a line")
-count;
+plt.plot([1, 2])
 """
 
 
@@ -47,7 +46,7 @@ def test_a_script_becomes_a_page_with_what_it_printed_and_drew(script):
     assert "``` { .text .output }\n10\n```" in page
     assert "```bash\necho from the shell\n```\n\n``` { .text .output }\nfrom the shell\n```" in page
     assert "![a line](made/1.png)" in page
-    assert page.rstrip().endswith("![a line](made/1.png)")  # a semicolon keeps the last value quiet
+    assert page.rstrip().endswith("![a line](made/1.png)")  # not the lines that were drawn
     (picture,) = tutorials._pictures(notebook)
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
 

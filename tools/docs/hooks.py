@@ -9,6 +9,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+
 from tools.docs import api, formulas, outside, requests, tutorials
 
 log = logging.getLogger("mkdocs.hooks.nescio")  # a warning here fails a strict build

@@ -167,7 +167,7 @@ def _run_cell(source: str, variables: dict[str, Any], place: str, count: int) ->
         return [_stream(_run_in_shell(source))]
     tree = ast.parse(source, place)
     last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
         last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
     printed = io.StringIO()
     value = None
@@ -178,10 +178,17 @@ def _run_cell(source: str, variables: dict[str, Any], place: str, count: int) ->
     outputs = []
     if printed.getvalue():
         outputs.append(_stream(printed.getvalue()))
-    if value is not None:
+    if value is not None and not _is_of_a_figure(value):
         data = {"text/plain": repr(value)}
         outputs.append(nbformat.v4.new_output("execute_result", data, execution_count=count))
     return outputs + _drawn_figures()
+
+
+def _is_of_a_figure(value: object) -> bool:
+    """Whether a value is what drawing gives back, such as a legend: it says nothing to a reader."""
+    if isinstance(value, list | tuple) and len(value) > 0:
+        value = value[0]
+    return type(value).__module__.startswith("matplotlib.")
 
 
 def _stream(text: str) -> NotebookNode:
