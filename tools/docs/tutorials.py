@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import lru_cache
@@ -138,7 +139,9 @@ def run(name: str, replaced: Mapping[str, Any] | None = None) -> tuple[NotebookN
     digest = script_digest(name)
     notebook = jupytext.read(SCRIPTS / f"{name}.py")
     nbformat.validator.normalize(notebook)
-    variables: dict[str, Any] = {"__name__": f"tutorial_{name}"}
+    module = types.ModuleType(f"tutorial_{name}")
+    sys.modules[module.__name__] = module  # where dataclasses look for the classes of a cell
+    variables = module.__dict__
     count = 0
     for cell in notebook.cells:
         if cell.cell_type != "code":
