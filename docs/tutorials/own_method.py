@@ -48,7 +48,10 @@ class Brier(Method):
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:
         """The mean loss of a batch, and the logits."""
-        logits = module(batch.inputs).float()
+        logits = module(batch.inputs)
+        logits = logits.to(
+            torch.promote_types(logits.dtype, torch.float32)
+        )  # a half is too coarse for a loss
         targets = one_hot(batch.labels, logits.shape[1])
         errors = (logits.softmax(1) - targets).abs().pow(self.power).sum(1)
         return mean_loss(errors, batch.weights), logits

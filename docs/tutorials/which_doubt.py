@@ -130,8 +130,9 @@ panels[1].set(xlabel="p-value", yticks=[], title="Known and unknown by p-value")
 panels[0].legend(frameon=False)
 
 # %% [markdown]
-# Negatives lie far from everything and are found out by their p-values. An 8 lies among the digits: its p-value is like theirs, and
-# what doubt there is comes from the network itself. Trust notices what is unlike; it can't notice what looks alike.
+# Negatives lie far from everything: all have the smallest p-value that there can be. 8 and 9 lie nearer, and a part of them passes:
+# trust notices what is unlike, not what looks alike. That the share of new digits is not exactly the level is chance: a tenth of the
+# training data, some eighty digits, sets the scale, and the promise is an average over such draws. With a thousand it is close.
 
 # %% [markdown]
 # ## Which when

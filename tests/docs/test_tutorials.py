@@ -25,7 +25,7 @@ SMALL = {
     "table": {"epochs": 8, "rows": 400},
     "which_doubt": {"epochs": 6},
     "many_classes": {"num_classes": 60, "epochs": 8},
-    "segmentation": {"num_train": 48, "epochs": 6},
+    "segmentation": {"num_train": 60, "epochs": 8},
     "serving": {"epochs": 8},
     "own_method": {"epochs": 3},
 }
@@ -104,6 +104,7 @@ def test_segmentation(run):
     opinion, counted = names["opinion"], names["counted"]
     assert opinion.uncertainty.shape == (60, 48, 48)
     assert nescio.metrics.accuracy(opinion[counted], names["y_test"][counted]) > 0.9
+    assert names["found"].auroc > 0.7
 
 
 def test_serving(run, tmp_path):
