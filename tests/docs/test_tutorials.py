@@ -20,7 +20,7 @@ from nescio.methods.registry import METHODS
 SMALL = {
     "own_loop": {"epochs": 4},
     "softmax_model": {"epochs": 2, "more_epochs": 2},
-    "photos": {"encoder": TinySpec.kind, "size": 32, "each": 100, "epochs": 30},
+    "photos": {"encoder": TinySpec.kind, "size": 32, "each": 110, "epochs": 30},
     "text": {"encoder": TinyTextSpec.kind, "num_intents": 3, "epochs": 40},
     "table": {"epochs": 8, "rows": 400},
     "which_doubt": {"epochs": 6},
@@ -130,9 +130,9 @@ def cifar(monkeypatch):
     generator = np.random.default_rng(0)
     kinds = ("airplane", "automobile", "cat", "ship", "frog", "horse")
     colours = generator.integers(0, 200, (6, 1, 3, 1, 1))
-    images = generator.integers(0, 50, (6, 100, 3, 32, 32)) + colours
+    images = generator.integers(0, 50, (6, 110, 3, 32, 32)) + colours
     pixels = torch.tensor(images.reshape(-1, 3, 32, 32), dtype=torch.uint8)
-    labels = torch.arange(6).repeat_interleave(100)
+    labels = torch.arange(6).repeat_interleave(110)
     made = Dataset(pixels, labels, kinds, "cifar10")
     monkeypatch.setattr(nescio.data, "load", lambda name, split: made)
 
@@ -142,7 +142,7 @@ def test_photos(run, cifar, tmp_path, monkeypatch):
     names, _ = run("photos")
     assert nescio.metrics.accuracy(names["known"], names["model"].labels_of(names["test"])) > 0.8
     assert names["model"].rule is not None
-    assert len(list((tmp_path / "photos" / "cat").iterdir())) == 100
+    assert len(list((tmp_path / "photos" / "cat").iterdir())) == 110
 
 
 @pytest.fixture
