@@ -119,7 +119,7 @@ panels[0].scatter(counts, by_class.recall, s=10, color="#0072b2")
 panels[0].set(
     xscale="log", xlabel="training samples of the class", ylabel="recall", title="Recall by class size"
 )
-panels[1].scatter(counts, by_class.uncertainty, s=10, color="#d55e00")
+panels[1].scatter(counts, by_class.mean_uncertainty, s=10, color="#d55e00")
 panels[1].set(
     xscale="log", xlabel="training samples of the class", ylabel="mean u", title="Uncertainty by class size"
 )

@@ -132,9 +132,10 @@ def run(name: str, replaced: Mapping[str, Any] | None = None) -> tuple[NotebookN
     Returns:
         The notebook with its outputs, and the names that the code leaves behind.
     """
-    import matplotlib
+    from matplotlib import pyplot
 
-    matplotlib.use("Agg")
+    pyplot.switch_backend("Agg")
+    pyplot.close("all")
     _find_own_commands()
     digest = script_digest(name)
     notebook = jupytext.read(SCRIPTS / f"{name}.py")
