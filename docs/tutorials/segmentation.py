@@ -5,8 +5,8 @@
 # pictures, lying and standing stripes, and is then shown slanting ones, which it has never seen.
 
 # %% tags=["parameters"]
-num_train = 120
-epochs = 10
+num_train = 160
+epochs = 15
 
 # %%
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ WAVES = {"lying": ROWS.float(), "standing": COLUMNS.float(), "slanting": (ROWS +
 
 
 def draw(kinds, generator):
-    image = 0.5 + 0.1 * torch.randn(SIZE, SIZE, generator=generator)
+    image = 0.5 + 0.05 * torch.randn(SIZE, SIZE, generator=generator)
     labels = torch.zeros(SIZE, SIZE, dtype=torch.long)
     for place, kind in enumerate(kinds):
         row = int(torch.randint(12, 36, (), generator=generator))
@@ -73,9 +73,9 @@ for inputs, outputs, dilation in ((1, 12, 1), (12, 12, 1), (12, 16, 2)):
     layers += [nn.Conv2d(inputs, outputs, 3, padding=dilation, dilation=dilation), nn.ReLU()]
 network = nn.Sequential(*layers, nn.Conv2d(16, 3, 1))
 loss = nescio.EvidentialLoss(num_classes=3, ignore_index=-100, annealing_epochs=4)
-optimizer = torch.optim.Adam(network.parameters(), 3e-3)
+optimizer = torch.optim.Adam(network.parameters(), 1e-2)
 for epoch in range(epochs):
-    batches = torch.randperm(len(x)).split(16)
+    batches = torch.randperm(len(x)).split(8)
     for step, index in enumerate(batches):
         optimizer.zero_grad()
         loss(network(x[index]), y[index], epoch=epoch + step / len(batches)).backward()
