@@ -42,7 +42,7 @@ def expand(markdown: str) -> str:
 
 def missing_names() -> list[str]:
     """Say which public names no page has, and which have no docstring."""
-    listed = set()
+    listed: set[str] = set()
     for page in sorted(PAGES.glob("*.md")):
         for room in MARK.findall(page.read_text(encoding="utf-8")):
             for module in _modules(room):

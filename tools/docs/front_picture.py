@@ -6,10 +6,12 @@ python -m tools.docs.front_picture    writes docs/images/opinions-light.png and 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import torch
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -63,7 +65,7 @@ def draw(softmax: TrainedModel, evidential: TrainedModel, colours: dict[str, str
     return figure
 
 
-def _bars(axes: pyplot.Axes, said: Prediction, colours: dict[str, str]) -> None:
+def _bars(axes: Axes, said: Prediction, colours: dict[str, str]) -> None:
     heights = said.probabilities
     colour = colours["softmax"]
     places = list(range(10))
@@ -88,7 +90,7 @@ def main() -> None:
     paths = bundled_paths()
     softmax, evidential = TrainedModel.load(paths["softmax"]), TrainedModel.load(paths["edl"])
     for name, colours in COLOURS.items():
-        style = {
+        style: Any = {
             "font.size": 12,
             "xtick.labelsize": 10,
             "axes.spines.top": False,
