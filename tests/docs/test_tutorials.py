@@ -18,7 +18,7 @@ from nescio.methods.registry import METHODS
 
 # What `run` leaves small; the assertions stand in CHECKS.
 SMALL = {
-    "own_loop": {"epochs": 4},
+    "own_loop": {"epochs": 12},
     "softmax_model": {"epochs": 2, "more_epochs": 2},
     "photos": {"encoder": TinySpec.kind, "size": 32, "each": 110, "epochs": 30},
     "text": {"encoder": TinyTextSpec.kind, "num_intents": 3, "epochs": 40},
@@ -39,7 +39,7 @@ def run(tmp_path, monkeypatch):
 
     def run_small(name):
         with torch.random.fork_rng(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # few epochs; data are few for a promise
+            warnings.simplefilter("ignore")  # few epochs; data are few for a promise; arrays of tensors
             notebook, names = tutorials.run(name, SMALL[name])
         printed = []
         for cell in notebook.cells:
