@@ -103,7 +103,8 @@ for number, name in enumerate(CLASSES):
 # ## What it does not know
 #
 # Slanting stripes are neither. The answer is one of the classes all the same, and the uncertainty says how much that is worth:
-# for stripes that it knows it is high along the edges only, for slanting ones inside too.
+# for stripes that it knows it is high along the edges only, for slanting ones inside too. Its values are small all the same: u
+# ranks, and a threshold for it is taken from held-out pictures.
 
 # %%
 figure, grid = plt.subplots(2, 3, figsize=(8, 5.2), layout="constrained")
@@ -116,7 +117,7 @@ for (left, middle, right), (name, image, said) in zip(grid, shown, strict=True):
     left.set_title(name, fontsize=10)
     middle.imshow(said.labels, cmap="viridis", vmin=0, vmax=2)
     middle.set_title("answer: background, lying, standing", fontsize=10)
-    drawn = right.imshow(said.uncertainty, cmap="magma", vmin=0, vmax=0.6)
+    drawn = right.imshow(said.uncertainty, cmap="magma", vmin=0, vmax=0.15)
     right.set_title("uncertainty of each pixel", fontsize=10)
     for axes in (left, middle, right):
         axes.axis("off")

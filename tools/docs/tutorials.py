@@ -190,9 +190,8 @@ def _run_cell(source: str, variables: dict[str, Any], place: str, count: int) ->
 
 def _is_of_a_figure(value: object) -> bool:
     """Whether a value is what drawing gives back, such as a legend: it says nothing to a reader."""
-    if isinstance(value, list | tuple) and len(value) > 0:
-        value = value[0]
-    return type(value).__module__.startswith("matplotlib.")
+    parts = value if isinstance(value, list | tuple) else [value]
+    return any(type(part).__module__.startswith("matplotlib.") for part in parts)
 
 
 def _stream(text: str) -> NotebookNode:
