@@ -25,7 +25,7 @@ SMALL = {
     "table": {"epochs": 20, "rows": 500},
     "which_doubt": {"epochs": 6},
     "many_classes": {"num_classes": 60, "epochs": 8},
-    "segmentation": {"num_train": 60, "epochs": 8},
+    "segmentation": {"num_train": 100, "epochs": 14},
     "serving": {"epochs": 8},
     "own_method": {"epochs": 3},
 }
