@@ -186,4 +186,4 @@ def test_committed_outputs_are_of_the_present_script(path):
 
 
 def test_only_those_without_data_of_a_registry_are_committed():
-    assert {path.stem for path in tutorials.KEPT.iterdir()} == {"text", "photos"}
+    assert {path.stem for path in tutorials.KEPT.iterdir()} <= {"text", "photos"}
