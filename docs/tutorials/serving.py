@@ -89,7 +89,8 @@ for line in ask("/metrics").splitlines():
 
 # %%
 service.terminate()  # what was accepted is finished first
-service.wait(timeout=60)
+service.communicate(timeout=60)
+service.returncode
 
 # %% [markdown]
 # More processes: `nescio serve wines.safetensors --workers 4`. In an application of your own, `nescio.serve.create_app` is
