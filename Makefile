@@ -12,7 +12,7 @@ PEERS_READY := $(PEERS)/.ready
 INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check docs bench clean
 
 help:  ## say what can be done here
 	@echo "nescio: classifiers that know when they do not know"
@@ -48,6 +48,9 @@ check: $(READY)  ## run the linters: ruff, mypy, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(READY)  ## build the site into site/: runs the tutorials; a broken link or an undocumented name fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 bench: $(READY) $(PEERS_READY)  ## measure speed against peers, in an environment of their own
 	@missed=; for one in $(BIN):startup $(BIN):data $(PEERS)/bin:loss $(BIN):training $(BIN):methods $(BIN):serving; do \
 		echo "== benchmarks.$${one#*:}"; $${one%:*}/python -m benchmarks.$${one#*:} || missed="$$missed $${one#*:}"; \
@@ -62,5 +65,5 @@ $(PEERS_READY): constraints.txt
 	@touch $(PEERS_READY)
 
 clean:  ## remove the virtual environment and everything built
-	rm -rf $(VENV) .bench-venv demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	rm -rf $(VENV) .bench-venv demo site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

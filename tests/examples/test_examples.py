@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.examples.tiny_texts import TinyTextSpec
+from tests.docs.tiny_texts import TinyTextSpec
 from tests.inference.pretrained import TinySpec
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -25,7 +25,7 @@ from nescio.data._catalog import CLINC150
 from nescio.integrations import transformers as nescio_hf
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-TESTED = {"photos", "text", "table", "fine_tuning", "dataloader", "transformers_trainer"}
+TESTED = {"fine_tuning", "dataloader", "transformers_trainer"}
 MOST_LINES = 75  # more is no example any more
 
 Run = Callable[..., str]
@@ -75,20 +75,6 @@ def test_all_are_tested_and_short() -> None:
         assert len(text.splitlines()) <= MOST_LINES
 
 
-def test_photos(run: Run, photos: Path, tmp_path: Path) -> None:
-    arguments = ("--encoder", TinySpec.kind, "--size", 48, "--epochs", 25, "--max-error", 0.2)
-    printed = run("photos", photos, *arguments, "--new", photos / "dark" / "3.png")
-    assert figure(printed, "accuracy") > 0.9  # half of them are dark
-    assert figure(printed, "answered") > 0.3
-    assert figure(printed, "accuracy of the answers") > 0.9
-    assert "at most 20% with 95% confidence" in printed
-    assert re.search(r"3\.png: (dark|I do not know)$", printed, re.MULTILINE)
-    model = nescio.TrainedModel.load(tmp_path / "photos.safetensors")
-    assert model.classes == ("bright", "dark")
-    assert model.encoder is not None
-    assert model.rule is not None
-
-
 @pytest.fixture
 def small_clinc150(tmp_path: Path) -> None:
     """A file as long as the published one: the loader trusts what is in the cache."""
@@ -111,18 +97,6 @@ def small_clinc150(tmp_path: Path) -> None:
     (folder / file.name).write_text(content.ljust(file.size))
 
 
-@pytest.mark.parametrize(("options", "intents"), [((), 3), (("--intents", 2), 2)])
-def test_text(
-    run: Run, small_clinc150: None, tmp_path: Path, options: tuple[object, ...], intents: int
-) -> None:
-    printed = run("text", "--encoder", TinyTextSpec.kind, "--epochs", 30, *options)
-    assert figure(printed, "accuracy") > 0.9
-    assert figure(printed, "AUROC of 20 questions out of scope, by their uncertainty") > 0.8
-    model = nescio.TrainedModel.load(tmp_path / "intents.safetensors")
-    assert len(model.classes) == intents
-    assert model.records("play the song")[0]["best"] in model.classes
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_transformers_trainer(run: Run, small_clinc150: None, monkeypatch: pytest.MonkeyPatch) -> None:
     words = Tokenizer.from_str(TinyTextSpec(8, 3).tokenizer_json())
@@ -132,32 +106,6 @@ def test_transformers_trainer(run: Run, small_clinc150: None, monkeypatch: pytes
     assert figure(printed, "accuracy") > 0.8
     assert figure(printed, "AUROC of 20 questions out of scope, by their uncertainty") > 0.5
     assert re.search(r"^Opinion\(batch \(30,\), 3 classes", printed, re.MULTILINE)
-
-
-def test_table_that_is_made_up(run: Run, tmp_path: Path) -> None:
-    printed = run("table", "--rows", 600, "--epochs", 30)
-    rows = (tmp_path / "bookings.csv").read_text(encoding="utf-8").splitlines()
-    assert len(rows) == 601
-    assert any(",," in row for row in rows)  # there are gaps
-    (commonest,) = re.findall(r"commonest: ([\d.]+)", printed)
-    assert figure(printed, "accuracy") > float(commonest) + 0.1
-    model = nescio.TrainedModel.load(tmp_path / "table.safetensors")
-    assert model.classes == ("cancelled", "kept")
-    kinds = {column.name: column.kind for column in model.preprocess.schema.columns}
-    assert kinds == {"room": "category", "nights": "number", "price": "number", "arrival": "date"}
-    assert re.search(r"^new.csv:1: (kept|cancelled|I do not know)$", printed, re.MULTILINE)
-    assert re.search(r"^new.csv:3: .*arrival", printed, re.MULTILINE)  # training saw no gap there
-
-
-def test_table_of_your_own(run: Run, tmp_path: Path) -> None:
-    lines = ["kind,length"]
-    for number in range(60):
-        lines += [f"small,{1 + number % 7}", f"large,{9 + number % 5}"]
-    (tmp_path / "mine.csv").write_text("\n".join(lines))
-    printed = run("table", "mine.csv", "--label", "kind", "--epochs", 60, "--out", "mine.safetensors")
-    assert figure(printed, "accuracy") > 0.9
-    assert not (tmp_path / "bookings.csv").exists()
-    assert nescio.TrainedModel.load(tmp_path / "mine.safetensors").classes == ("large", "small")
 
 
 def test_fine_tuning(run: Run, photos: Path, tmp_path: Path) -> None:

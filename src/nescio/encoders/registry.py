@@ -40,6 +40,7 @@ def _check(name: str, spec: type[EncoderSpec]) -> None:
 
 
 ENCODERS: Registry[type[EncoderSpec]] = Registry("encoder", "nescio.encoders", check=_check)
+"""All encoders by name, those of other packages included; iterating gives the names."""
 
 # What is trained where nobody has chosen an encoder.
 DEFAULT_ENCODERS: dict[InputKind | None, str] = {

@@ -28,6 +28,7 @@ def _check(name: str, method: type[Method]) -> None:
 
 
 METHODS: Registry[type[Method]] = Registry("method", "nescio.methods", check=_check, aliases=_FORMER_NAMES)
+"""All methods by name, those of other packages included; iterating gives the names."""
 
 
 def register_method(method: MethodClass) -> MethodClass:

@@ -87,6 +87,7 @@ def _check(name: str, measure: Measure) -> None:
 MEASURES: Registry[Measure] = Registry(
     "measure", "nescio.measures", check=_check, aliases={"vacuity": "uncertainty"}
 )
+"""All measures of doubt by name, each with its unit, its range and its direction."""
 
 
 def register_measure(measure: Measure) -> None:

@@ -1,0 +1,1 @@
+"""What writes committed files, and what builds the site."""
