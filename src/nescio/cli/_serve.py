@@ -38,6 +38,9 @@ def serve(
     max_total_body: Annotated[
         int, _limit("MiB of the bodies of all requests under way in a process; --max-body or more.")
     ] = Limits.max_total_body // MEBIBYTE,
+    max_total_answer: Annotated[
+        int, _limit("MiB of all large answers in a process that clients have not taken yet.")
+    ] = Limits.max_total_answer // MEBIBYTE,
     max_inputs: Annotated[int, _limit("Inputs in a request.")] = Limits.max_inputs,
     max_pixels: Annotated[
         int, _limit("Pixels of all pictures of a request, before they are scaled.")
@@ -58,6 +61,9 @@ def serve(
     answer_timeout: Annotated[
         float, _seconds("Seconds within which a request must be answered once its body is there.")
     ] = Limits.answer_timeout,
+    write_timeout: Annotated[
+        float, _seconds("Seconds within which a client must take an answer.")
+    ] = Limits.write_timeout,
     max_connections: Annotated[int, _limit("Open connections of a process.")] = Limits.max_connections,
 ) -> None:
     """Serve models over HTTP, with a page to try them on."""
@@ -76,6 +82,7 @@ def serve(
     limits = Limits(
         max_body=max_body * MEBIBYTE,
         max_total_body=max_total_body * MEBIBYTE,
+        max_total_answer=max_total_answer * MEBIBYTE,
         max_inputs=max_inputs,
         max_pixels=max_pixels,
         max_values=max_values,
@@ -84,6 +91,7 @@ def serve(
         batch_size=batch_size,
         read_timeout=read_timeout,
         answer_timeout=answer_timeout,
+        write_timeout=write_timeout,
         max_connections=max_connections,
     )
     run_server(

@@ -30,11 +30,12 @@ _NUMBER_OR_TEXT: Schema = {"type": ["number", "string"]}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1 + _ROUNDING}
 
 
-def openapi_document(models: Collection[ServedModel], limits: Limits) -> Schema:
-    """The document for a service of these models."""
+def openapi_document(models: Collection[ServedModel], limits: Limits, root_path: str = "") -> Schema:
+    """The document for a service of these models; root_path: where a proxy in front shows it."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "nescio", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": root_path or "/"}],
         "paths": {
             "/v1/opinions": {
                 "post": {

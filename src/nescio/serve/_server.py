@@ -68,7 +68,7 @@ def _config(factory: Callable[[], Router], limits: Limits, workers: int) -> uvic
         factory,
         factory=True,
         http="nescio.serve._connection:Connection",
-        limit_concurrency=limits.max_connections,
+        limit_concurrency=None,  # Connection counts them, and refuses as the service does
         workers=workers,
         log_level="warning",
         access_log=False,

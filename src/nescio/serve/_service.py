@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from torch import Tensor
 
@@ -28,6 +27,7 @@ from nescio.serve._preparing import Prepared, prepare, refuse_other_kinds, requi
 from nescio.serve.limits import Limits
 
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
+_PIECE = 2**16  # bytes of an answer that are handed to the server at a time
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ class Service:
     """The models, the limits, and the queue between requests and models."""
 
     def __init__(self, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics) -> None:
-        self._models = models
+        self.models = models  # whoever assigns others serves these to the requests that come from then on
         self._limits = limits
         self._metrics = metrics
         self._bodies = BodyReader(limits)
@@ -49,6 +49,7 @@ class Service:
         self._decoder = _new_decoder()
         self._num_decoding = 0
         self._reserved_values = 0
+        self._unsent = 0  # bytes of large answers that clients have not taken
 
     @property
     def is_full(self) -> bool:
@@ -62,9 +63,8 @@ class Service:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /v1/opinions, as an ASGI application of its own: the one route that must be quick."""
         headers = dict(scope["headers"])
-        results = await self._results(headers, receive)
-        response = Response(to_json({"results": results}), media_type="application/json")
-        await response(scope, receive, send)
+        answer = to_json({"results": await self._results(headers, receive)})
+        await self._send(answer, send)
 
     async def _results(self, headers: Mapping[bytes, bytes], receive: Receive) -> list[dict[str, Any]]:
         """What each model that is asked says of each input. Raises RequestError where it can't."""
@@ -84,10 +84,29 @@ class Service:
             self._bodies.release(body)
         results = []
         for model in prepared:
-            records = _records(model, names, prepared[model], answers.get(model, []))
+            records = _records(model.name, names, prepared[model], answers.get(model, []))
             notes = [{"name": names[place], "note": note} for place, note in prepared[model].notes.items()]
-            results.append({"model": model, "opinions": records, "notes": notes})
+            results.append({"model": model.name, "opinions": records, "notes": notes})
         return results
+
+    async def _send(self, answer: bytes, send: Send) -> None:
+        """In pieces: the server waits with the next until the client has taken the last ones."""
+        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        if len(answer) <= _PIECE:
+            await send({"type": "http.response.start", "status": 200, "headers": head})
+            await send({"type": "http.response.body", "body": answer})
+            return
+        if self._unsent and self._unsent + len(answer) > self._limits.max_total_answer:
+            raise RequestError(503, "too many large answers are being taken; try again", retry_after=1)
+        self._unsent += len(answer)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": head})
+            for start in range(0, len(answer), _PIECE):
+                piece = answer[start : start + _PIECE]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._unsent -= len(answer)
 
     async def close(self) -> None:
         """Finish what was accepted. An application may be started again."""
@@ -115,12 +134,12 @@ class Service:
 
     def _select(self, names: Sequence[str] | None) -> list[ServedModel]:
         if names is None:
-            return list(self._models.values())
+            return list(self.models.values())
         selected = {}
         for name in names:
-            if name not in self._models:
-                raise RequestError(404, f"there is no such model; there are: {', '.join(self._models)}")
-            selected[name] = self._models[name]
+            if name not in self.models:
+                raise RequestError(404, f"there is no such model; there are: {', '.join(self.models)}")
+            selected[name] = self.models[name]
         return list(selected.values())
 
     @contextmanager
@@ -145,17 +164,17 @@ class Service:
         models: Sequence[ServedModel],
         body_size: int,
         deadline: float,
-    ) -> dict[str, Prepared]:
+    ) -> dict[ServedModel, Prepared]:
         """The inputs as each model takes them. Models that take the same share one array."""
         by_kind: dict[object, Prepared] = {}
-        by_model = {}
+        by_model: dict[ServedModel, Prepared] = {}
         for model in models:
             preprocess = model.model.preprocess
             refuse_other_kinds(inputs, model.name, preprocess)
             kind = preprocess.preparation
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
-            by_model[model.name] = by_kind[kind]
+            by_model[model] = by_kind[kind]
             if len(inputs.names) == 1:
                 _require_answer(model.name, by_kind[kind].errors.get(0))
         return by_model
@@ -194,10 +213,10 @@ class Service:
             self._num_decoding -= 1
 
     async def _answers(
-        self, prepared: Mapping[str, Prepared], num_inputs: int, deadline: float, receive: Receive
-    ) -> dict[str, list[Record]]:
+        self, prepared: Mapping[ServedModel, Prepared], num_inputs: int, deadline: float, receive: Receive
+    ) -> dict[ServedModel, list[Record]]:
         """By model, an answer for each input that could be prepared; a model without any is left out."""
-        values = {name: one.values for name, one in prepared.items() if one.values is not None}
+        values = {model: one.values for model, one in prepared.items() if one.values is not None}
         if not values:
             return {}
         answers = self._batcher.submit(values, deadline)
@@ -205,11 +224,11 @@ class Service:
             return await answers  # computed sooner than it would be stopped
         return await _unless_disconnected(receive, answers)
 
-    def _predict(self, name: str, inputs: Tensor) -> list[Record]:
+    def _predict(self, model: ServedModel, inputs: Tensor) -> list[Record]:
         """In the batcher's thread."""
-        answers = answers_of(self._models[name].model, inputs)
+        answers = answers_of(model.model, inputs)
         accepted = [answer["accepted"] for answer in answers if answer["error"] is None]
-        self._metrics.count_batch(name, accepted)
+        self._metrics.count_batch(model.name, accepted)
         return answers
 
 
