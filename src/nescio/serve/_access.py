@@ -28,7 +28,7 @@ class Access:
     root_path: str = ""
 
     def __post_init__(self) -> None:
-        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
+        if self.token is not None and not _is_token(self.token):
             raise InputError("token must be printable ASCII characters, one or more")
         for host in self.allowed_hosts:
             if not host or "/" in host:
@@ -37,9 +37,10 @@ class Access:
             raise InputError(f"root_path must begin with a slash and end without one, got {self.root_path!r}")
 
     def enter(self, scope: Scope) -> str:
-        """The path within the service, which the scope then has under the root path too; RequestError for others.
+        """The path within the service; the scope then has it under the root path too.
 
-        A proxy may take the root path away, or leave it: both are understood.
+        A proxy may take the root path away, or leave it: both are understood. Raises RequestError for
+        what does not bring what it must.
         """
         path: str = scope["path"]
         root_path = self.root_path or scope.get("root_path", "")
@@ -60,7 +61,8 @@ class Access:
             host = _without_port(by_name.get(b"host", b"").decode("latin-1"))
             if host not in self.allowed_hosts:
                 raise RequestError(
-                    421, "this host is not served here; the service must be started with --allowed-host for it"
+                    421,
+                    "this host is not served here; --allowed-host adds it when the service is started",
                 )
         if self.token is not None:
             given = by_name.get(b"authorization", b"")
@@ -70,6 +72,10 @@ class Access:
                 raise RequestError(
                     401, "send the token of the service, as Authorization: Bearer TOKEN", asks_for_token=True
                 )
+
+
+def _is_token(text: str) -> bool:
+    return text.isascii() and text.isprintable() and bool(text.strip())
 
 
 def _without_port(host: str) -> str:

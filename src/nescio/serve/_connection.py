@@ -1,8 +1,9 @@
 """Connection: HTTP as uvicorn speaks it, with limits on what a client may make the server hold.
 
-uvicorn's own protocol bounds bodies alone. What it lacks is here, and nowhere else: limits on headers and trailers,
-requests that are sent before the last one is answered, answers that nobody reads, connections on which nothing
-is asked, refusals as the rest of the service words them, and an end at which nothing that has arrived is lost.
+uvicorn's own protocol bounds bodies alone. What it lacks is here, and nowhere else: limits on headers and
+trailers, on requests that are sent before the last one is answered, on answers that nobody reads and on
+connections on which nothing is asked; refusals as the rest of the service words them; and an end at which
+nothing that has arrived is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from nescio.serve._errors import RequestError, too_many_connections
 from nescio.serve.limits import Limits
 
 IDLE_SECONDS = 20.0
-LAST_CALL_SECONDS = 0.5  # at the end: for a next request on a connection that is kept, or that waits to be accepted
+LAST_CALL_SECONDS = (
+    0.5  # at the end: for a next request on a connection that is kept, or that waits to be accepted
+)
 LINGER_SECONDS = 1.0  # from a refusal to the end of the connection
 MAX_HEAD = 2**16  # bytes of the request line and the headers, and again of the trailers
 MAX_HEADERS = 256
@@ -242,7 +245,7 @@ class Connection(HttpToolsProtocol):
                 self._abort()
                 return
         self.transport.write(self._refusal(error))
-        # Closed with bytes unread, the connection would be reset, and the answer lost: they are thrown away a while.
+        # Closed with bytes unread, the connection would be reset and the answer lost: they are thrown away.
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _refusal(self, error: RequestError) -> bytes:
@@ -299,4 +302,3 @@ class _Flow(FlowControl):
     def resume_reading(self) -> None:
         if not self._connection.is_holding_back:
             super().resume_reading()
-

@@ -58,8 +58,8 @@ def create_app(
         The application: `POST /v1/opinions`, `GET /v1/models`, health, metrics, `/docs` and the page at `/`.
 
     Raises:
-        InputError: there is no model, one of them is not a TrainedModel under a name, or token, host or path are
-            not as they must be.
+        InputError: there is no model, one of them is not a TrainedModel under a name, or token, host or path
+            are not as they must be.
 
     Example:
         >>> import torch, nescio
@@ -97,7 +97,7 @@ class Application:
         return Shown(_served(models), self._limits, self._access.root_path)
 
     def show(self, shown: Shown) -> None:
-        """Serve these from now on; requests that are under way get the answers of the models they began with."""
+        """Serve these from now on; requests that are under way are answered by the models they began with."""
         self._shown = shown
         self._service.models = shown.models
 
@@ -122,8 +122,8 @@ class Application:
         connections = ConnectionSettings(self._limits, middleware(_refuse), self._refusal)
         return Router(
             routes,
-            # Not a mount at the root: it would take other methods of a path, which are 405, for missing files.
-            # And not with html=True: that sends clients that ask for a folder to whatever their Host header says.
+            # Not a mount at the root: it would take other methods of a path, which are 405, for missing
+            # files. And not with html=True: that would send clients to whatever their Host header says.
             default=StaticFiles(directory=_PAGE),
             redirect_slashes=False,  # it would send clients to whatever their Host header says
             middleware=[Middleware(middleware)],
@@ -154,14 +154,12 @@ class Application:
         return FileResponse(_PAGE / "index.html")
 
     @asynccontextmanager
-    async def _lifespan(
-        self, connections: ConnectionSettings, _: object
-    ) -> AsyncIterator[dict[str, Any]]:
+    async def _lifespan(self, connections: ConnectionSettings, _: object) -> AsyncIterator[dict[str, Any]]:
         yield {STATE: connections}
         await self._service.close()
 
     def _refusal(self, error: RequestError) -> tuple[Headers, bytes]:
-        """The headers and the body of what the server itself refuses, before there is a request; it is counted."""
+        """The headers and the body of what the server refuses before there is a request; it is counted."""
         self._metrics.count_request("other", error.status, 0.0)
         response = error.response()
         return [*response.raw_headers, *HEADERS], bytes(response.body)

@@ -19,8 +19,8 @@ class Limits:
     Args:
         max_body: bytes of one request's body.
         max_total_body: bytes of the bodies of all requests under way; at least `max_body`.
-        max_total_answer: bytes of all large answers (above 64 KiB) that clients have not taken yet. One alone may
-            be larger.
+        max_total_answer: bytes of all large answers (above 64 KiB) that clients have not taken yet. One alone
+            may be larger.
         max_inputs: inputs in one request.
         max_pixels: pixels of all pictures of one request, as they come, before they are scaled.
         max_values: numbers that the inputs of a request become in memory, for each model that is asked, and
