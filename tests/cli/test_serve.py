@@ -52,9 +52,9 @@ def test_models_under_names(run):
 
 def test_every_limit_can_be_set(run):
     words = (
-        "--max-body 1 --max-total-body 2 --max-total-answer 11 --max-inputs 3 --max-pixels 4 --max-values 5 --max-decoding 6 "
-        "--max-queue 7 --batch-size 8 --read-timeout 0.5 --answer-timeout 9 --write-timeout 12 "
-        "--max-connections 10"
+        "--max-body 1 --max-total-body 2 --max-total-answer 11 --max-inputs 3 --max-pixels 4 --max-values 5 "
+        "--max-decoding 6 --max-queue 7 --batch-size 8 --read-timeout 0.5 --answer-timeout 9 "
+        "--write-timeout 12 --max-connections 10"
     )
     _, started, _ = run(*words.split())
     assert started["limits"] == Limits(
@@ -77,8 +77,8 @@ def test_every_limit_can_be_set(run):
 def test_who_may_ask_and_what_is_logged(run, tmp_path, monkeypatch):
     (tmp_path / "token").write_text("secret\n")
     words = (
-        f"--workers 2 --watch --token-file {tmp_path / 'token'} --allowed-host Example.org --allowed-host [::1] "
-        "--root-path /models/ --access-log --log-format json"
+        f"--workers 2 --watch --token-file {tmp_path / 'token'} --allowed-host Example.org "
+        "--allowed-host [::1] --root-path /models/ --access-log --log-format json"
     )
     _, started, _ = run(*words.split())
     assert started["settings"] == ServerSettings(

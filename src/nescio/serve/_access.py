@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.types import Scope
 
@@ -12,6 +13,9 @@ from nescio.errors import InputError
 from nescio.serve._errors import RequestError
 
 OPEN_PATHS = frozenset(("/healthz", "/readyz"))  # for those who look whether the service lives
+# The page asks for the token itself: a browser can't send one to get it. There is nothing secret in it.
+PAGE = Path(__file__).parent / "page"
+PAGE_FILES = frozenset(("/", *(f"/{path.name}" for path in PAGE.iterdir())))
 _BEARER = b"bearer "
 
 
@@ -52,10 +56,10 @@ class Access:
         if self.root_path:
             scope["root_path"] = self.root_path
         if within not in OPEN_PATHS and (self.allowed_hosts or self.token is not None):
-            self._require(scope["headers"])
+            self._require(within, scope["headers"])
         return within
 
-    def _require(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _require(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         by_name = dict(headers)
         if self.allowed_hosts:
             host = _without_port(by_name.get(b"host", b"").decode("latin-1"))
@@ -64,7 +68,7 @@ class Access:
                     421,
                     "this host is not served here; --allowed-host adds it when the service is started",
                 )
-        if self.token is not None:
+        if self.token is not None and path not in PAGE_FILES:
             given = by_name.get(b"authorization", b"")
             # Compared in a time that does not tell how much of it is right.
             is_right = hmac.compare_digest(given[len(_BEARER) :], self.token.encode())

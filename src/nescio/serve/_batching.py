@@ -177,9 +177,8 @@ class Batcher:
         return outcomes
 
     def _compute_batch(self, model: Any, jobs: list[_Job]) -> list[tuple[_Job, list[Any] | Exception]]:
-        inputs = jobs[0].inputs
-        if len(jobs) > 1:
-            inputs = np.concatenate([job.inputs for job in jobs])
+        # Also of one: what came as bytes can't be written to, and torch wants what can.
+        inputs = np.concatenate([job.inputs for job in jobs])
         try:
             answers = self._predict(model, torch.from_numpy(inputs))
         except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on

@@ -134,7 +134,7 @@ class Connection(HttpToolsProtocol):
             return  # a trailer: the request is under way, and nobody asks for them
         if len(self.headers) >= MAX_HEADERS:
             self._has_too_many_headers = True
-            return
+            raise ValueError("too many headers")  # the parser stops, and `send_400_response` is called
         super().on_header(name, value)
         if self.headers[-1][0] == b"content-length" and value.isdigit():
             self._body_left = int(value[:20])
@@ -184,6 +184,9 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:
+        if self._has_too_many_headers:
+            self._refuse(_headers_too_large())
+            return
         reason = "the request is not HTTP/1.1 that can be read"
         self._refuse(RequestError(400, reason, closes_connection=True))
 
@@ -220,9 +223,8 @@ class Connection(HttpToolsProtocol):
         if self._has_advanced:
             self._num_other_bytes = 0
         self._num_other_bytes += num_other_bytes
-        if self._num_other_bytes > MAX_HEAD or self._has_too_many_headers:
-            reason = f"the headers are too large; at most {MAX_HEAD // 1024} KiB and {MAX_HEADERS} lines"
-            self._refuse(RequestError(431, reason, closes_connection=True))
+        if self._num_other_bytes > MAX_HEAD:
+            self._refuse(_headers_too_large())
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._active = cycle
@@ -302,3 +304,8 @@ class _Flow(FlowControl):
     def resume_reading(self) -> None:
         if not self._connection.is_holding_back:
             super().resume_reading()
+
+
+def _headers_too_large() -> RequestError:
+    reason = f"the headers are too large; at most {MAX_HEAD // 1024} KiB and {MAX_HEADERS} lines"
+    return RequestError(431, reason, closes_connection=True)

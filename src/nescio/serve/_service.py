@@ -9,11 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pydantic_core import to_json
+import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from torch import Tensor
 
+from nescio._kinds import InputKind
 from nescio.data._pictures import TooManyPixelsError
 from nescio.data.preprocess import Preprocess
 from nescio.inference.records import FIELDS, Record, answers_of
@@ -22,14 +23,26 @@ from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
-from nescio.serve._parsing import ArrayInputs, FileInputs, parse_form, parse_json
+from nescio.serve._parsing import (
+    ArrayInputs,
+    FileInputs,
+    RawInputs,
+    SentFiles,
+    parse_form,
+    parse_json,
+    parse_npy,
+    parse_query,
+    parse_raw,
+)
 from nescio.serve._preparing import Prepared, prepare, refuse_other_kinds, require_pixels
 from nescio.serve.limits import Limits
 
+MEDIA_TYPES = ("application/json", "multipart/form-data", "application/octet-stream", "application/x-npy")
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
 _PIECE = 2**16  # bytes of an answer that are handed to the server at a time
 
 Result = TypeVar("Result")
+_encode_json = msgspec.json.Encoder().encode
 
 
 class Service:
@@ -62,29 +75,37 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /v1/opinions, as an ASGI application of its own: the one route that must be quick."""
-        headers = dict(scope["headers"])
-        answer = to_json({"results": await self._results(headers, receive)})
+        answer = _encode_json({"results": await self._results(scope, receive)})
         await self._send(answer, send)
 
-    async def _results(self, headers: Mapping[bytes, bytes], receive: Receive) -> list[dict[str, Any]]:
+    async def _results(self, scope: Scope, receive: Receive) -> list[dict[str, Any]]:
         """What each model that is asked says of each input. Raises RequestError where it can't."""
+        headers = dict(scope["headers"])
         content_length = headers.get(b"content-length", b"")
         announced = int(content_length) if content_length.isdigit() else 0
         body = await self._bodies.read(announced, receive)
         deadline = time.monotonic() + self._limits.answer_timeout
         try:
+            query = parse_query(scope.get("query_string", b""))
             content_type = headers.get(b"content-type", b"").decode("latin-1")
-            inputs = await self._parse(content_type, body, deadline)
-            models = self._select(inputs.model_names)
+            parsed = await self._parse(content_type, body, query.dtype, deadline)
+            options = query.joined(parsed.options)
+            models = self._select(options.models)
+            inputs = parsed
+            if isinstance(parsed, RawInputs):
+                inputs = parsed.shaped(_common_shape(models), self._limits)
             names = inputs.names
             with self._reserve(len(names), models):
                 prepared = await self._prepare(inputs, models, len(body), deadline)
                 answers = await self._answers(prepared, len(names), deadline, receive)
         finally:
             self._bodies.release(body)
+        fields = FIELDS
+        if options.fields is not None:
+            fields = tuple(field for field in FIELDS if field in options.fields)
         results = []
         for model in prepared:
-            records = _records(model.name, names, prepared[model], answers.get(model, []))
+            records = _records(model.name, names, prepared[model], answers.get(model, []), fields)
             notes = [{"name": names[place], "note": note} for place, note in prepared[model].notes.items()]
             results.append({"model": model.name, "opinions": records, "notes": notes})
         return results
@@ -114,23 +135,33 @@ class Service:
         self._decoder.shutdown()
         self._decoder = _new_decoder()
 
-    async def _parse(self, content_type: str, body: bytes, deadline: float) -> ArrayInputs | FileInputs:
+    async def _parse(
+        self, content_type: str, body: bytes, dtype: str | None, deadline: float
+    ) -> ArrayInputs | FileInputs | RawInputs:
         media_type = content_type.partition(";")[0].strip().lower()
-        if media_type not in ("application/json", "multipart/form-data"):
-            raise RequestError(415, "send application/json or multipart/form-data")
+        if media_type not in MEDIA_TYPES:
+            raise RequestError(415, f"send {', '.join(MEDIA_TYPES[:-1])} or {MEDIA_TYPES[-1]}")
         if not body:
             raise RequestError(400, "the body is empty")
-        if media_type == "multipart/form-data":
-            if len(body) <= _SMALL_BODY:
-                files = parse_form(content_type, body, self._limits)
-            else:
-                files = await self._decode(lambda: parse_form(content_type, body, self._limits), deadline)
-            if files.are_pictures:
-                return files.open(self._limits)
-            return await self._decode(lambda: files.open(self._limits), deadline)
-        if len(body) <= _SMALL_BODY:
-            return parse_json(body, self._limits)
-        return await self._decode(lambda: parse_json(body, self._limits), deadline)
+        if media_type == "application/octet-stream":
+            return parse_raw(body, dtype)
+        if dtype is not None:
+            raise RequestError(422, "dtype is for application/octet-stream alone")
+
+        def parse() -> ArrayInputs | FileInputs | SentFiles:
+            if media_type == "application/json":
+                return parse_json(body, self._limits)
+            if media_type == "application/x-npy":
+                return parse_npy(body, self._limits)
+            return parse_form(content_type, body, self._limits)
+
+        parsed = parse() if len(body) <= _SMALL_BODY else await self._decode(parse, deadline)
+        if not isinstance(parsed, SentFiles):
+            return parsed
+        files = parsed
+        if files.are_pictures:
+            return files.open(self._limits)
+        return await self._decode(lambda: files.open(self._limits), deadline)
 
     def _select(self, names: Sequence[str] | None) -> list[ServedModel]:
         if names is None:
@@ -176,7 +207,7 @@ class Service:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model] = by_kind[kind]
             if len(inputs.names) == 1:
-                _require_answer(model.name, by_kind[kind].errors.get(0))
+                _require_answer(model.name, inputs.names[0], by_kind[kind].errors.get(0))
         return by_model
 
     async def _prepare_for(
@@ -232,31 +263,51 @@ class Service:
         return answers
 
 
-def _records(model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record]) -> list[Record]:
-    """A record for each input, in order: the same as those of `nescio predict`."""
+def _records(
+    model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record], fields: Sequence[str]
+) -> list[Record]:
+    """A record for each input, in order: the same as those of `nescio predict`, or some fields of them.
+
+    One that has an error says so, whatever fields are wanted.
+    """
     remaining = iter(answers)
     records = []
     for position, name in enumerate(names):
-        record: Record = dict.fromkeys(FIELDS)
-        record["name"] = name
         error = prepared.errors.get(position)
+        record: Record = {"error": None}
         if error is None:
-            record.update(next(remaining))
+            record = next(remaining)
         else:
             record["error"] = " ".join(str(error).split())
-        records.append(record)
-    if len(names) == 1:
-        _require_answer(model, records[0]["error"])
+        if record["error"] is not None and len(names) == 1:
+            _require_answer(model, name, record["error"])
+        record["name"] = name
+        chosen = {field: record.get(field) for field in fields}
+        if record["error"] is not None:
+            chosen["error"] = record["error"]
+        records.append(chosen)
     return records
 
 
-def _require_answer(model: str, error: object) -> None:
+def _common_shape(models: Sequence[ServedModel]) -> tuple[int, ...]:
+    """Of the inputs that these models take, for an array that does not say its own."""
+    shapes = {model.input_shape for model in models}
+    for model in models:
+        if model.model.preprocess.kind == InputKind.TEXTS:
+            raise RequestError(422, f"the model {model.name} takes texts, not numbers")
+    if len(shapes) > 1:
+        raise RequestError(422, "the models take inputs of different shapes; name those of one with models=")
+    return shapes.pop()
+
+
+def _require_answer(model: str, name: str, error: object) -> None:
     """Refuse a request with one input that a model can't answer; of several, each has a record."""
     if error is None:
         return
     status = 413 if isinstance(error, TooManyPixelsError) else 422
     reason = " ".join(str(error).split())
-    raise RequestError(status, f"the model {model} can't answer the input: {reason}")
+    which = "the input" if name == "1" else name
+    raise RequestError(status, f"the model {model} can't answer {which}: {reason}")
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -18,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
-from nescio.serve._access import Access
+from nescio.serve._access import PAGE, Access
 from nescio.serve._connection import STATE, ConnectionSettings, Headers
 from nescio.serve._docs import docs_page
 from nescio.serve._errors import RequestError, too_busy, too_many_connections
@@ -28,8 +27,6 @@ from nescio.serve._models import ServedModel
 from nescio.serve._openapi import openapi_document
 from nescio.serve._service import Service
 from nescio.serve.limits import Limits
-
-_PAGE = Path(__file__).parent / "page"
 
 
 def create_app(
@@ -49,7 +46,8 @@ def create_app(
     Args:
         models: the models by the names under which clients ask for them, one or more.
         limits: what is accepted at most; the usual limits where there are none.
-        token: what clients must send, as `Authorization: Bearer TOKEN`, for all but health; None for nothing.
+        token: what clients must send, as `Authorization: Bearer TOKEN`, for all but health and
+            the files of the page; None for nothing.
         allowed_hosts: the hosts under which it may be asked, without ports, for all but health; none for any.
         root_path: the path under which a proxy in front shows it, such as "/models".
         access_log: whether each request is logged, by the logger "nescio.serve.access".
@@ -118,13 +116,14 @@ class Application:
             known_paths=[route.path for route in routes],
             access=self._access,
             is_logged=access_log,
+            direct={("POST", "/v1/opinions"): self._service},
         )
-        connections = ConnectionSettings(self._limits, middleware(_refuse), self._refusal)
+        connections = ConnectionSettings(self._limits, middleware(_refuse, direct={}), self._refusal)
         return Router(
             routes,
             # Not a mount at the root: it would take other methods of a path, which are 405, for missing
             # files. And not with html=True: that would send clients to whatever their Host header says.
-            default=StaticFiles(directory=_PAGE),
+            default=StaticFiles(directory=PAGE),
             redirect_slashes=False,  # it would send clients to whatever their Host header says
             middleware=[Middleware(middleware)],
             lifespan=partial(self._lifespan, connections),
@@ -151,7 +150,7 @@ class Application:
         return HTMLResponse(docs_page(self._shown.document))
 
     async def _page(self, _: Request) -> Response:
-        return FileResponse(_PAGE / "index.html")
+        return FileResponse(PAGE / "index.html")
 
     @asynccontextmanager
     async def _lifespan(self, connections: ConnectionSettings, _: object) -> AsyncIterator[dict[str, Any]]:
