@@ -39,6 +39,7 @@ def test_the_list_of_models(ask):
         "rule": None,
         "sets": None,
         "threshold": 0.5,
+        "runtime": "torch",
     }
     assert described[1]["evidential"] is False
     assert described[1]["prior"] is None

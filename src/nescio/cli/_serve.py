@@ -19,6 +19,21 @@ TOKEN_VARIABLE = "NESCIO_TOKEN"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
+class OnPlace(str, Enum):
+    """Where the processes are."""
+
+    HERE = "here"
+    RAY = "ray"
+
+
+class Runtime(str, Enum):
+    """What computes the networks."""
+
+    TORCH = "torch"
+    ONNX = "onnx"
+    AUTO = "auto"
+
+
 class LogFormat(str, Enum):
     """How a line of the logs is written."""
 
@@ -48,6 +63,17 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 is every one.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="The number of processes.")] = 1,
+    on: Annotated[
+        OnPlace, typer.Option("--on", help="Where: here, or on a Ray cluster, by Ray Serve.")
+    ] = OnPlace.HERE,
+    max_replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="On Ray, the most processes there may be; default: --workers."),
+    ] = None,
+    runtime: Annotated[
+        Runtime,
+        typer.Option(help="What computes the networks; auto measures, which takes a while at the start."),
+    ] = Runtime.TORCH,
     watch: Annotated[
         bool, typer.Option("--watch", help="Read the model files again when they change, as SIGHUP does.")
     ] = False,
@@ -148,8 +174,21 @@ def serve(
         access_log=access_log,
         log_format=log_format.value,
         watches=watch,
+        runtime=runtime.value,
     )
-    run_server(named_paths(models or []), settings, host=host, port=port, on_ready=_print_address)
+    if max_replicas is not None and (on is OnPlace.HERE or max_replicas < workers):
+        raise InputError(
+            f"--max-replicas is for --on ray, and at least --workers, {workers}, got {max_replicas}"
+        )
+    run_server(
+        named_paths(models or []),
+        settings,
+        host=host,
+        port=port,
+        on_ready=_print_address,
+        on=on.value,
+        max_replicas=max_replicas,
+    )
 
 
 def _token(path: Path | None) -> str | None:

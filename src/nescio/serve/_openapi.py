@@ -244,6 +244,7 @@ _SCHEMAS: dict[str, Schema] = {
         | {
             "description": "The uncertainty from which on it does not answer; null where its rule is another."
         },
+        runtime={"type": "string", "enum": ["torch", "onnx"]} | {"description": "What computes its network."},
     ),
     "Column": _object(
         "A column of a table that a model reads.",

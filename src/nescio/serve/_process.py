@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from nescio.errors import NescioError
+from nescio.inference.model import TrainedModel
 from nescio.serve._access import Access
 from nescio.serve._connection import LAST_CALL_SECONDS, State
 from nescio.serve._files import ModelFiles
@@ -34,7 +35,7 @@ class ServerSettings:
     """How to serve, the same in every process.
 
     workers: processes. log_format: "text" or "json". watches: whether model files are read again when they
-    change.
+    change. runtime: what computes the networks, one of `nescio.serve._runtime.RUNTIMES`.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -43,6 +44,7 @@ class ServerSettings:
     access_log: bool = False
     log_format: str = "text"
     watches: bool = False
+    runtime: str = "torch"
 
 
 class Server(uvicorn.Server):
@@ -106,13 +108,12 @@ class Server(uvicorn.Server):
 
 def new_application(paths: Mapping[str, Path], settings: ServerSettings) -> Application:
     """With the models of these files. Raises NescioError."""
-    models = load_models(paths)
+    return application_of(load_models(paths, settings.runtime), settings)
+
+
+def application_of(models: Mapping[str, TrainedModel], settings: ServerSettings) -> Application:
+    """With these models."""
     return Application(models, settings.limits, settings.access, access_log=settings.access_log)
-
-
-def prepared_models(application: Application, paths: Mapping[str, Path]) -> Shown:
-    """What `Application.show` takes. Raises NescioError or OSError."""
-    return application.prepare(load_models(paths))
 
 
 def serve_alone(
@@ -177,12 +178,15 @@ class _Alone:
             self._is_wanted.clear()
             self._files.mark_as_read()
             try:
-                shown = await asyncio.to_thread(prepared_models, self._application, self._files.paths)
+                shown = await asyncio.to_thread(self._prepare)
             except (NescioError, OSError) as error:
                 log_failed_reload(error)
             else:
                 self._application.show(shown)
                 log_reload(self._files.paths)
+
+    def _prepare(self) -> Shown:
+        return self._application.prepare(load_models(self._files.paths, self._settings.runtime))
 
 
 def has_terminal() -> bool:

@@ -12,6 +12,7 @@ from nescio.errors import InputError
 from nescio.serve._logs import configure_logging
 from nescio.serve._models import bundled_paths
 from nescio.serve._process import ServerSettings, serve_alone
+from nescio.serve._ray_serve import serve_on_ray
 from nescio.serve._supervisor import Supervisor
 
 
@@ -22,14 +23,21 @@ def run_server(
     host: str,
     port: int,
     on_ready: Callable[[str, list[str]], None],
+    on: str = "here",
+    max_replicas: int | None = None,
 ) -> None:
     """Serve until told to stop.
 
     paths: model files by name; none for the bundled pair. port: 0 for a free one.
     on_ready: called with the address and the models' names once the server listens.
+    on: "here", or "ray" for a cluster, with up to `max_replicas` processes there, as many as are needed.
     """
     paths = paths or bundled_paths()
     configure_logging(settings.log_format)
+    if on == "ray":
+        most = max(settings.workers, max_replicas or 1)
+        serve_on_ray(paths, settings, host=host, port=port, max_replicas=most, on_ready=on_ready)
+        return
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     with closing(_bind(host, port)) as listener:

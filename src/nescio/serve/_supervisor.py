@@ -17,10 +17,10 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from nescio.errors import NescioError
+from nescio.errors import ModelFileError, NescioError
 from nescio.serve._files import ModelFiles
 from nescio.serve._metrics import SHARED_DIR
-from nescio.serve._models import load_models
+from nescio.serve._models import store_networks
 from nescio.serve._process import (
     WATCH_SECONDS,
     ServerSettings,
@@ -142,12 +142,11 @@ class Supervisor:
         self._num_reads += 1
         self._files.mark_as_read()
         copies = self._files.copy_to(self._shared_dir / f"models-{self._num_reads}")
-        if self._num_reads == 1:
-            # Once here too: what is wrong at the start is said by the command itself, in one line.
-            try:
-                load_models(copies)
-            except NescioError as error:
-                raise type(error)(self._files.in_words(error, copies)) from error
+        try:
+            # Here too: what is wrong at the start is said by the command itself, in one line.
+            store_networks(copies, self._settings.runtime)
+        except ModelFileError as error:
+            raise ModelFileError(self._files.in_words(error, copies)) from error
         return copies
 
     def _new_worker(self) -> _Worker:
@@ -185,7 +184,7 @@ class Supervisor:
         """All workers read the files as they are now, and only then all of them serve them; or none does."""
         try:
             copies = self._read()
-        except OSError as error:
+        except (NescioError, OSError) as error:
             log_failed_reload(error)
             return
         reason = self._prepare_all(copies)
@@ -213,8 +212,9 @@ class Supervisor:
         return None
 
     def _remove(self, copies: Mapping[str, Path]) -> None:
-        for copy in copies.values():
-            copy.unlink(missing_ok=True)
+        folders = {copy.parent for copy in copies.values()}
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _end_workers(self) -> None:
         # Not held open here while they end: what is not accepted then is refused, not left without an answer.

@@ -17,7 +17,8 @@ import torch
 from nescio.errors import NescioError
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
-from nescio.serve._process import Server, ServerSettings, new_application, prepared_models
+from nescio.serve._models import load_stored
+from nescio.serve._process import Server, ServerSettings, application_of
 from nescio.serve.app import Application, Shown
 
 # What the parent says, and what is answered.
@@ -43,7 +44,7 @@ def run_worker(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is the parent who reads the files again
     remove_dead_processes()  # this process may be in place of another
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
-    application = new_application(paths, settings)
+    application = application_of(load_stored(paths), settings)
     server = Server(application)
     orders = _Orders(channel, application)
     server.on_started = orders.start
@@ -84,7 +85,7 @@ class _Orders:
     def _prepare(self, paths: Mapping[str, Path]) -> str | None:
         """Why the models of these files can't be served; None where they can."""
         try:
-            self._prepared = prepared_models(self._application, paths)
+            self._prepared = self._application.prepare(load_stored(paths))
         except (NescioError, OSError) as error:
             self._prepared = None
             return str(error)
