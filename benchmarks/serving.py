@@ -148,9 +148,7 @@ def measure(
     print(f"first answer   {started:8.2f} s from the start, {start_busy:.2f} s of processor time")
     print(f"bare network   {statistics.median(one.rate for one in bares):8.0f} images/s on one core")
     print(f"service        {statistics.median(one.rate for one in loads):8.0f} images/s")
-    print(
-        f"share          {busy_share:8.2f}   by processor time (at least {MIN_SHARES[kind]}), {share:.2f} by time"
-    )
+    print(f"share          {busy_share:8.2f}   by processor time (at least {least}), {share:.2f} by time")
     print(f"p99            {slow:8.1f}   times a lone request's median (at most {MAX_SLOWDOWN:g})")
     print(f"errors         {errors:8d}   of {len(latencies)}")
     print(f"memory         {growth:8.2f}   times that after a quarter of the requests (at most {MAX_GROWTH})")
@@ -169,7 +167,7 @@ def measure(
 
 
 def measure_workers(body: bytes, words: list[str], requests: int, alone: float) -> list[str]:
-    """How much faster two workers are than one; alone: the processor time of one for a request, in seconds."""
+    """How much faster two workers are than one; alone: seconds of processor time of one for a request."""
     with server([*words, "--workers", "2"]) as (port, process):
         load(port, CLIENTS, 1000, "raw", body)
         while len(workers_of(process)) < 2:
@@ -181,9 +179,7 @@ def measure_workers(body: bytes, words: list[str], requests: int, alone: float) 
         busy = [busy_seconds(one) - before for one, before in zip(workers, begun, strict=True)]
     speedup = alone * requests / max(busy)
     shares = ", ".join(f"{one / sum(busy):.2f}" for one in busy)
-    print(
-        f"two workers    {speedup:8.2f}   times one (at least {MIN_SPEEDUP}); they did {shares} of the work"
-    )
+    print(f"two workers    {speedup:8.2f}   times one (at least {MIN_SPEEDUP}); parts of the work: {shares}")
     print(f"errors         {result.errors:8d}   of {requests}")
     missed = []
     if speedup < MIN_SPEEDUP:

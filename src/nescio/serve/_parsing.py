@@ -106,6 +106,8 @@ class ArrayInputs:
 
     @property
     def names(self) -> tuple[str, ...]:
+        if len(self.values) == 1:
+            return ("1",)
         return tuple(str(number) for number in range(1, len(self.values) + 1))
 
 

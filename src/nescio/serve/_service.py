@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -95,9 +94,12 @@ class Service:
             if isinstance(parsed, RawInputs):
                 inputs = parsed.shaped(_common_shape(models), self._limits)
             names = inputs.names
-            with self._reserve(len(names), models):
+            reserved = self._reserve(len(names), models)
+            try:
                 prepared = await self._prepare(inputs, models, len(body), deadline)
                 answers = await self._answers(prepared, len(names), deadline, receive)
+            finally:
+                self._reserved_values -= reserved
         finally:
             self._bodies.release(body)
         fields = FIELDS
@@ -173,9 +175,8 @@ class Service:
             selected[name] = self.models[name]
         return list(selected.values())
 
-    @contextmanager
-    def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> Iterator[None]:
-        """Memory for a request, before anything is built. Alone it may take all there is."""
+    def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> int:
+        """Memory for a request, before anything is built: so many values. Alone it may take all there is."""
         per_input = sum(model.num_values for model in models)
         needed = num_inputs * per_input
         if needed > self._limits.max_values:
@@ -184,10 +185,7 @@ class Service:
         if self._reserved_values + needed > self._limits.max_values:
             raise too_busy()
         self._reserved_values += needed
-        try:
-            yield
-        finally:
-            self._reserved_values -= needed
+        return needed
 
     async def _prepare(
         self,
