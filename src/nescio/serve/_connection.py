@@ -146,7 +146,7 @@ class Connection(HttpToolsProtocol):
         if self._settings is not None:
             most = self._settings.limits.max_connections
             if len(self.connections) > most or len(self.tasks) > most:
-                self.app = self._settings.refuse  # type: ignore[assignment]
+                self.app = self._settings.refuse
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

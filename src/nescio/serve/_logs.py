@@ -50,10 +50,9 @@ def log_access(scope: Any, status: int, seconds: float) -> None:
 class TextFormatter(logging.Formatter):
     """Time, level, message; below it a traceback where there is one."""
 
-    converter = time.gmtime
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+        self.converter = time.gmtime
 
 
 class JSONFormatter(TextFormatter):

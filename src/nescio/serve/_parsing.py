@@ -36,7 +36,10 @@ _TOO_LARGE = "inputs must be numbers that float32 can hold"
 _MIXED = "inputs must all be texts, all be objects by the names of columns, or all be arrays"
 _BODY = 'the body must be {"inputs": [...]}, with "models": [...] if not all are asked, and "fields": [...]'
 _BODY_KEYS = frozenset(("inputs", "models", "fields"))
-_DTYPES = {"uint8": np.dtype("u1"), "float32": np.dtype("<f4")}  # of an array that is sent as it is
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "uint8": np.dtype("u1"),
+    "float32": np.dtype("<f4"),
+}  # of an array that is sent as it is
 _MAX_NPY_HEADER = 4096  # bytes
 _MAX_OPTIONS = 1000
 

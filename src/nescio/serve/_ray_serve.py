@@ -69,7 +69,7 @@ def serve_on_ray(
                 must_reload.clear()
                 _redeploy(files, settings, max_replicas)
     finally:
-        serve.shutdown()
+        serve.shutdown()  # type: ignore[no-untyped-call]
 
 
 class Replica:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 import time
 from dataclasses import replace
@@ -97,9 +96,7 @@ def export_network(model: TrainedModel) -> bytes:
         verbose=False,
     )
     assert program is not None
-    content = io.BytesIO()
-    program.save(content)
-    return content.getvalue()
+    return bytes(program.model_proto.SerializeToString())
 
 
 def _obstacle(model: TrainedModel) -> str | None:

@@ -90,9 +90,9 @@ class Service:
             parsed = await self._parse(content_type, body, query.dtype, deadline)
             options = query.joined(parsed.options)
             models = self._select(options.models)
-            inputs = parsed
             if isinstance(parsed, RawInputs):
-                inputs = parsed.shaped(_common_shape(models), self._limits)
+                parsed = parsed.shaped(_common_shape(models), self._limits)
+            inputs: ArrayInputs | FileInputs = parsed
             names = inputs.names
             reserved = self._reserve(len(names), models)
             try:
@@ -102,7 +102,7 @@ class Service:
                 self._reserved_values -= reserved
         finally:
             self._bodies.release(body)
-        fields = FIELDS
+        fields: tuple[str, ...] = FIELDS
         if options.fields is not None:
             fields = tuple(field for field in FIELDS if field in options.fields)
         results = []
