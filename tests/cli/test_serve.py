@@ -74,6 +74,13 @@ def test_every_limit_can_be_set(run):
     )
 
 
+def test_where_and_by_what_it_is_computed(run):
+    _, started, _ = run()
+    assert (started["on"], started["max_replicas"], started["settings"].runtime) == ("here", None, "torch")
+    _, started, _ = run("--on", "ray", "--workers", 2, "--max-replicas", 4, "--runtime", "auto")
+    assert (started["on"], started["max_replicas"], started["settings"].runtime) == ("ray", 4, "auto")
+
+
 def test_who_may_ask_and_what_is_logged(run, tmp_path, monkeypatch):
     (tmp_path / "token").write_text("secret\n")
     words = (
@@ -114,6 +121,10 @@ def test_who_may_ask_and_what_is_logged(run, tmp_path, monkeypatch):
         (("--allowed-host", "a/b"), 1, "allowed_hosts must be names or addresses, got 'a/b'"),
         (("--root-path", "models"), 1, "error: --root-path must begin with a slash and end without one"),
         (("--log-format", "xml"), 2, "--log-format"),
+        (("--runtime", "jax"), 2, "--runtime"),
+        (("--on", "mars"), 2, "--on"),
+        (("--max-replicas", 4), 1, "error: --max-replicas is for --on ray, and at least --workers, 1, got 4"),
+        (("--on", "ray", "--workers", 3, "--max-replicas", 2), 1, "and at least --workers, 3, got 2"),
         (("=a.safetensors",), 1, "error: a model must be PATH or NAME=PATH, got '=a.safetensors'"),
     ],
 )

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.serve.helpers import PICTURE, Asking, get, post, process, untrained, untrained_otherwise
+from tests.serve.helpers import PICTURE, Asking, post, process, untrained, untrained_otherwise
 
 from nescio.methods import EDL
 
@@ -126,18 +126,3 @@ def is_alive(process):
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def test_several_processes_count_together(files):
-    with process(*files, "--workers", 2) as (server, port):
-        assert [post(port)[0] for _ in range(6)] == [200] * 6
-        # A process counts once its answer is out: the last one may just be doing so.
-        end, counted = time.monotonic() + 30, 0.0
-        while counted != 6 and time.monotonic() < end:
-            text = get(port, "/metrics")
-            counted = float(text.split('requests_total{path="/v1/opinions",status="200"} ')[1].split()[0])
-        assert counted == 6
-        assert "nescio_waiting 0.0" in text
-        server.send_signal(signal.SIGTERM)
-        server.communicate(timeout=60)
-    assert server.returncode == 0
