@@ -147,7 +147,7 @@ def process(*words):
 
 
 def post(port, body=ONE, path="/v1/opinions"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=180)
     try:
         connection.request("POST", path, body, {"content-type": "application/json"})
         response = connection.getresponse()

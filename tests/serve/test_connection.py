@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 from tests.serve.helpers import exchange, refused, served
 
-from nescio.serve import Limits, _connection
+from nescio.serve import Limits, _connection, _process
 from nescio.serve._connection import STATE, Connection, ConnectionSettings
 
 
@@ -185,12 +185,16 @@ def test_a_short_answer_that_nobody_reads_is_given_up_too():
     async def answer(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
         await send({"type": "http.response.body", "body": bytes(2**23)})
+        sent.append(True)
+
+    sent = []
 
     async def scenario():
         async with served(router=with_settings(answer, Limits(write_timeout=60))) as (server, address):
             client = socket.create_connection(address)
             client.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            await asyncio.sleep(0.1)
+            while not sent:
+                await asyncio.sleep(0.01)
             assert len(server.server_state.connections) == 1
             for _ in range(500):
                 if not server.server_state.connections:
@@ -221,8 +225,10 @@ def test_one_connection_too_many_is_refused_in_the_words_of_the_service():
             _, first = await asyncio.open_connection(*address)
             second = await exchange(address, b"GET /healthz HTTP/1.1\r\n\r\n")
             first.close()
-            await asyncio.sleep(0.05)
-            third = await exchange(address, b"GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n")
+            third = b"HTTP/1.1 503 "
+            while third.startswith(b"HTTP/1.1 503 "):  # until the server has seen that they are gone
+                await asyncio.sleep(0.02)
+                third = await exchange(address, b"GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n")
             return second, third
 
     second, third = asyncio.run(scenario())
@@ -261,7 +267,10 @@ def test_a_client_that_asks_at_the_end_is_answered():
             third = await exchange(address, request)
             return first, second, third
 
-    first, second, third = asyncio.run(scenario())
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (_connection, _process):
+            patch.setattr(module, "LAST_CALL_SECONDS", 2.0)  # time enough on a busy machine
+        first, second, third = asyncio.run(scenario())
     assert b"connection: close" not in first
     for answer in (second, third):
         assert answer.startswith(b"HTTP/1.1 200 ")

@@ -279,7 +279,7 @@ class Connection(HttpToolsProtocol):
 
     def _is_readable(self) -> bool:
         connected = self.transport.get_extra_info("socket")
-        if connected is None or self.flow.read_paused:
+        if connected is None or self.flow.read_paused or not hasattr(select, "poll"):
             return False
         poll = select.poll()
         poll.register(connected.fileno(), select.POLLIN)
