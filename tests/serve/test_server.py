@@ -24,7 +24,7 @@ def port(files):
 
 
 def head(length):
-    lines = ("POST /v1/opinions HTTP/1.1", "host: here", "content-type: application/json", length, "", "")
+    lines = ("POST /v1/opinions HTTP/1.1", "host: localhost", "content-type: application/json", length, "", "")
     return "\r\n".join(lines).encode()
 
 
