@@ -67,6 +67,7 @@ class Access:
                 raise RequestError(
                     421,
                     "this host is not served here; --allowed-host adds it when the service is started",
+                    closes_connection=True,
                 )
         if self.token is not None and path not in PAGE_FILES:
             given = by_name.get(b"authorization", b"")
@@ -74,7 +75,10 @@ class Access:
             is_right = hmac.compare_digest(given[len(_BEARER) :], self.token.encode())
             if given[: len(_BEARER)].lower() != _BEARER or not is_right:
                 raise RequestError(
-                    401, "send the token of the service, as Authorization: Bearer TOKEN", asks_for_token=True
+                    401,
+                    "send the token of the service, as Authorization: Bearer TOKEN",
+                    asks_for_token=True,
+                    closes_connection=True,
                 )
 
 
