@@ -1,6 +1,6 @@
 """A cheap HTTP client for `benchmarks.serving`: connections that stay open, bytes that are ready, no parsing.
 
-python -m benchmarks.serving_client PORT CONNECTIONS REQUESTS < BODY
+python -m benchmarks.serving_client PORT CONNECTIONS REQUESTS CONTENT_TYPE < BODY
 
 Prints seconds, errors and the latency of each request in seconds, as JSON.
 """
@@ -106,9 +106,9 @@ async def run(port: int, connections: int, requests: int, request: bytes) -> tup
 
 async def main() -> None:
     """Measure, print."""
-    port, connections, requests = map(int, sys.argv[1:])
+    port, connections, requests = map(int, sys.argv[1:4])
     body = sys.stdin.buffer.read()
-    head = "POST /v1/opinions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    head = f"POST /v1/opinions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {sys.argv[4]}\r\n"
     request = head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body
     seconds, load = await run(port, connections, requests, request)
     print(json.dumps({"seconds": seconds, "errors": load.errors, "latencies": load.latencies}))

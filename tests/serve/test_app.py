@@ -1,6 +1,8 @@
 """The application in this process: its paths."""
 
+import asyncio
 from dataclasses import replace
+from urllib.parse import unquote
 
 import pytest
 from tests.serve.helpers import PICTURE, pair, pictures, reason, untrained
@@ -37,6 +39,7 @@ def test_the_list_of_models(ask):
         "rule": None,
         "sets": None,
         "threshold": 0.5,
+        "runtime": "torch",
     }
     assert described[1]["evidential"] is False
     assert described[1]["prior"] is None
@@ -65,10 +68,29 @@ def test_other_paths_and_methods(ask, method, path, status):
         assert response.headers["allow"]
 
 
-def test_nobody_is_sent_elsewhere(ask):
-    response = ask("GET", "/docs/", headers={"host": "elsewhere"})
-    assert response.status_code == 404
-    assert "location" not in response.headers
+@pytest.mark.parametrize("path", ["/docs/", "/.", "/./", "/%2e", "//elsewhere"])
+def test_nobody_is_sent_elsewhere(path):
+    """By the path as it comes: a client would shorten some of these itself."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    headers = [(b"host", b"elsewhere")]
+    scope = {"type": "http", "method": "GET", "path": unquote(path), "query_string": b"", "headers": headers}
+    asyncio.run(create_app(pair())(scope, receive, send))
+    assert sent[0]["status"] == 404
+    assert b"location" not in dict(sent[0]["headers"])
+
+
+def test_the_page(ask):
+    response = ask("GET", "/")
+    assert response.status_code == 200
+    assert "<title>" in response.text
+    assert response.text == ask("GET", "/index.html").text
 
 
 def test_page_files_are_asked_for_again(ask):

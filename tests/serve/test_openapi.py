@@ -37,6 +37,16 @@ texts = create_app({"texts": TEXTS}, Limits(max_inputs=20))
 pictures = create_app({"edl": untrained(PICTURE, EDL())}, Limits(max_inputs=2))
 
 
+schemathesis.serializer.alias("application/x-npy", "application/octet-stream")
+
+
+def call(case, *excluded):
+    # A schema can't say how many bytes an array has: that others are refused is no fault.
+    if case.media_type in ("application/octet-stream", "application/x-npy"):
+        excluded = (*excluded, positive_data_acceptance)
+    case.call_and_validate(excluded_checks=list(excluded))
+
+
 def some(examples):
     """The same examples in every run."""
     return settings(
@@ -52,21 +62,21 @@ def some(examples):
 @some(25)
 def test_rows(case):
     # Of several rows, one that does not fit has an error of its own, and the others are answered.
-    case.call_and_validate(excluded_checks=[negative_data_rejection])
+    call(case, negative_data_rejection)
 
 
 @pytest.mark.filterwarnings("ignore::nescio.NescioWarning")
 @schemathesis.openapi.from_asgi("/openapi.json", flowers).parametrize()
 @some(15)
 def test_rows_by_name(case):
-    case.call_and_validate(excluded_checks=[negative_data_rejection])
+    call(case, negative_data_rejection)
 
 
 @pytest.mark.filterwarnings("ignore::nescio.NescioWarning")
 @schemathesis.openapi.from_asgi("/openapi.json", texts).parametrize()
 @some(15)
 def test_texts(case):
-    case.call_and_validate(excluded_checks=[negative_data_rejection])
+    call(case, negative_data_rejection)
 
 
 @schemathesis.openapi.from_asgi("/openapi.json", pictures).include(path="/v1/opinions").parametrize()

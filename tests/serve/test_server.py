@@ -24,8 +24,8 @@ def port(files):
 
 
 def head(length):
-    lines = ("POST /v1/opinions HTTP/1.1", "host: here", "content-type: application/json", length, "", "")
-    return "\r\n".join(lines).encode()
+    lines = ("POST /v1/opinions HTTP/1.1", "host: localhost", "content-type: application/json", length)
+    return "\r\n".join((*lines, "", "")).encode()
 
 
 def test_it_answers(port):

@@ -1,4 +1,4 @@
-"""Several processes."""
+"""One of several processes."""
 
 import signal
 import time

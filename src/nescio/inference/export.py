@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from nescio._files import write_atomically
 from nescio.errors import InputError, MissingExtraError
 from nescio.inference._layers import network_inputs
-from nescio.methods import METHODS
+from nescio.methods import METHODS, method_to_dict
 from nescio.opinions.opinion import Opinion
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def export_program(model: TrainedModel, path: str | Path) -> None:
 def export_onnx(model: TrainedModel, path: str | Path) -> None:
     """Write an ONNX file that takes raw inputs (N, *input_shape) in float32, for any N.
 
+    Its metadata say what the numbers mean, as JSON: nescio.classes, nescio.method, nescio.preprocess, and
+    nescio.rule, nescio.sets and nescio.posthoc, which are null where the model has none.
+
     Args:
         model: One whose method does not draw at random.
         path: The file to write, .onnx.
@@ -65,7 +69,24 @@ def export_onnx(model: TrainedModel, path: str | Path) -> None:
     assert program is not None
     proto = program.model_proto
     _name_batch(proto.graph)
+    _describe(proto, model)
     write_atomically(Path(path), proto.SerializeToString())
+
+
+def _describe(proto: Any, model: TrainedModel) -> None:
+    """Put into the metadata of an ONNX file what its numbers mean, as JSON; the names begin with nescio."""
+    described: dict[str, Any] = {
+        "classes": list(model.classes),
+        "method": method_to_dict(model.method),
+        "preprocess": model.preprocess.to_dict(),
+        "rule": None if model.rule is None else model.rule.to_dict(),
+        "sets": None if model.sets is None else model.sets.to_dict(),
+        "posthoc": None if model.posthoc is None else model.posthoc.settings(),
+    }
+    for name, content in described.items():
+        entry = proto.metadata_props.add()
+        entry.key = f"nescio.{name}"
+        entry.value = json.dumps(content)
 
 
 def _program(model: TrainedModel) -> torch.export.ExportedProgram:

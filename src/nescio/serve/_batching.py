@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from torch import Tensor
 from nescio.serve._errors import too_busy, too_late
 
 Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int64]
-Predict = Callable[[str, Tensor], list[Any]]
+Predict = Callable[[Any, Tensor], list[Any]]
+Model = TypeVar("Model")
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
 
 
@@ -51,7 +52,7 @@ class Batcher:
     While the thread works, requests gather; then all that wait for the same model go together, the oldest
     first. A lone request waits for company no longer than some turns of the event loop.
 
-    predict: for the name of a model and inputs (N, ...), one answer for each; called in the thread.
+    predict: for a model and inputs (N, ...), one answer for each; called in the thread.
     batch_size: inputs that go together. max_queue: inputs that may wait.
     on_change: called with the number of waiting inputs when it changes.
     """
@@ -68,7 +69,7 @@ class Batcher:
         self._batch_size = batch_size
         self._max_queue = max_queue
         self._on_change = on_change
-        self._queues: dict[str, deque[_Job]] = {}
+        self._queues: dict[Any, deque[_Job]] = {}
         self._thread = _new_thread()
         self._task: asyncio.Task[None] | None = None
         self.num_waiting = 0
@@ -81,8 +82,8 @@ class Batcher:
     def is_full(self) -> bool:
         return self.num_waiting >= self._max_queue
 
-    async def submit(self, inputs: Mapping[str, Values], deadline: float) -> dict[str, list[Any]]:
-        """By the name of each model, an answer for each of its inputs (N, ...).
+    async def submit(self, inputs: Mapping[Model, Values], deadline: float) -> dict[Model, list[Any]]:
+        """By model, an answer for each of its inputs (N, ...).
 
         Raises RequestError where the queue is full or the deadline, by the monotonic clock, has passed.
         """
@@ -101,15 +102,15 @@ class Batcher:
         self._thread = _new_thread()
 
     def _enqueue(
-        self, inputs: Mapping[str, Values], deadline: float
-    ) -> tuple[_Pending, dict[str, list[_Job]]]:
+        self, inputs: Mapping[Model, Values], deadline: float
+    ) -> tuple[_Pending, dict[Model, list[_Job]]]:
         """In parts that fit a batch. An empty queue takes a request of any size."""
         size = sum(map(len, inputs.values()))
         if self.num_waiting and self.num_waiting + size > self._max_queue:
             raise too_busy()
         loop = asyncio.get_running_loop()
         pending = _Pending(deadline, loop.create_future())
-        jobs: dict[str, list[_Job]] = {}
+        jobs: dict[Model, list[_Job]] = {}
         for model, values in inputs.items():
             parts = self._split(values)
             jobs[model] = [_Job(part, pending) for part in parts]
@@ -131,6 +132,8 @@ class Batcher:
         while self.num_waiting:
             await self._gather()
             batches = {model: self._next_batch(model) for model in self._queues}
+            # A model that nobody asks for any more, as another is served in its place, is not held.
+            self._queues = {model: queue for model, queue in self._queues.items() if queue}
             self._on_change(self.num_waiting)
             for job, outcome in await loop.run_in_executor(self._thread, self._compute, batches):
                 _settle(job, outcome)
@@ -147,7 +150,7 @@ class Batcher:
             else:
                 quiet_turns = 0
 
-    def _next_batch(self, model: str) -> list[_Job]:
+    def _next_batch(self, model: Any) -> list[_Job]:
         """The oldest jobs that fit a batch; those that nobody awaits any more are left out."""
         queue = self._queues[model]
         now = time.monotonic()
@@ -165,7 +168,7 @@ class Batcher:
             size += job.size
         return jobs
 
-    def _compute(self, batches: Mapping[str, list[_Job]]) -> list[tuple[_Job, list[Any] | Exception]]:
+    def _compute(self, batches: Mapping[Any, list[_Job]]) -> list[tuple[_Job, list[Any] | Exception]]:
         """In the thread: for each job its answers, or the error that it met."""
         outcomes = []
         for model, jobs in batches.items():
@@ -173,10 +176,9 @@ class Batcher:
                 outcomes += self._compute_batch(model, jobs)
         return outcomes
 
-    def _compute_batch(self, model: str, jobs: list[_Job]) -> list[tuple[_Job, list[Any] | Exception]]:
-        inputs = jobs[0].inputs
-        if len(jobs) > 1:
-            inputs = np.concatenate([job.inputs for job in jobs])
+    def _compute_batch(self, model: Any, jobs: list[_Job]) -> list[tuple[_Job, list[Any] | Exception]]:
+        # Also of one: what came as bytes can't be written to, and torch wants what can.
+        inputs = np.concatenate([job.inputs for job in jobs])
         try:
             answers = self._predict(model, torch.from_numpy(inputs))
         except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on

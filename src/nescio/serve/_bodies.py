@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
@@ -27,12 +25,17 @@ class BodyReader:
         """
         self._require_room(content_length)
         chunks: list[bytes] = []
+        deadline = _Deadline(self._limits.read_timeout)
         try:
-            with _timeout(self._limits.read_timeout):
-                await self._collect(receive, chunks)
-        except BaseException:
+            await self._collect(receive, chunks)
+        except BaseException as error:
             self._held -= sum(map(len, chunks))
+            if deadline.is_over and isinstance(error, asyncio.CancelledError):
+                reason = f"the body took longer than {self._limits.read_timeout:g} s to arrive"
+                raise RequestError(408, reason, closes_connection=True) from None
             raise
+        finally:
+            deadline.cancel()
         # The usual body arrives in one piece: it is not copied.
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
@@ -63,25 +66,21 @@ class BodyReader:
             )
 
 
-@contextmanager
-def _timeout(seconds: float) -> Iterator[None]:
-    """Refuse what takes longer. As asyncio.timeout, which Python 3.10 lacks."""
-    task = asyncio.current_task()
-    assert task is not None
-    is_late = False
+class _Deadline:
+    """Cancels the task that made it, unless it is cancelled itself; Python 3.10 has no asyncio.timeout."""
 
-    def expire() -> None:
-        nonlocal is_late
-        is_late = True
-        task.cancel()
+    __slots__ = ("_task", "_timer", "is_over")
 
-    timer = asyncio.get_running_loop().call_later(seconds, expire)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if not is_late:
-            raise
-        reason = f"the body took longer than {seconds:g} s to arrive"
-        raise RequestError(408, reason, closes_connection=True) from None
-    finally:
-        timer.cancel()
+    def __init__(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop)
+        self._timer = loop.call_later(seconds, self._end)
+        self.is_over = False
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _end(self) -> None:
+        self.is_over = True
+        assert self._task is not None
+        self._task.cancel()

@@ -13,16 +13,23 @@ class RequestError(NescioError):
     """Ends a request with this status and this reason.
 
     retry_after: seconds until another try is worth it, for the header Retry-After.
-    closes_connection: set where the rest of the body is left unread.
+    closes_connection: set where the rest of the body is left unread. asks_for_token: for WWW-Authenticate.
     """
 
     def __init__(
-        self, status: int, reason: str, retry_after: int | None = None, *, closes_connection: bool = False
+        self,
+        status: int,
+        reason: str,
+        retry_after: int | None = None,
+        *,
+        closes_connection: bool = False,
+        asks_for_token: bool = False,
     ) -> None:
         super().__init__(reason)
         self.status = status
         self.retry_after = retry_after
         self.closes_connection = closes_connection
+        self.asks_for_token = asks_for_token
 
     def response(self) -> JSONResponse:
         headers = {}
@@ -30,6 +37,8 @@ class RequestError(NescioError):
             headers["Retry-After"] = str(self.retry_after)
         if self.closes_connection:
             headers["Connection"] = "close"
+        if self.asks_for_token:
+            headers["WWW-Authenticate"] = "Bearer"
         return JSONResponse({"error": str(self)}, self.status, headers)
 
 
@@ -39,3 +48,7 @@ def too_busy() -> RequestError:
 
 def too_late() -> RequestError:
     return RequestError(503, "the answer took too long; try again", retry_after=1)
+
+
+def too_many_connections() -> RequestError:
+    return RequestError(503, "too many connections; try again", retry_after=1, closes_connection=True)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nescio.serve._access import Access
 from nescio.serve._errors import INTERNAL_ERROR, RequestError
+from nescio.serve._logs import log_access
 from nescio.serve._metrics import Metrics
 
 # Scripts, styles and pictures come from files of this server alone.
 _POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-_HEADERS = (
+HEADERS = (
     (b"content-security-policy", _POLICY.encode()),
     (b"cache-control", b"no-cache"),  # asked again each time: files of another version do not mix
     (b"x-content-type-options", b"nosniff"),
@@ -25,22 +27,36 @@ _HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+ANYONE = Access()
 _CLIENT_GONE = 499  # a status for the metrics alone: there is nobody left to answer
 
 _log = logging.getLogger(__name__)
 
 
 class ServiceMiddleware:
-    """Sets security headers, counts requests, and answers every error with one line of JSON.
+    """Sets security headers, counts and logs requests, and answers every error with one line of JSON.
 
     known_paths: those that are counted by name. All others are counted as one, so that clients can't make
-    ever new counters.
+    ever new counters. access: what a request must bring. is_logged: whether each request is logged.
+    direct: applications by method and path that are called without a look through the routes, which takes as
+    long as all else that is done for a request here.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, known_paths: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        known_paths: Collection[str],
+        access: Access = ANYONE,
+        is_logged: bool = False,
+        direct: Mapping[tuple[str, str], ASGIApp] | None = None,
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._known_paths = frozenset(known_paths)
+        self._access = access
+        self._is_logged = is_logged
+        self._direct = direct or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,6 +64,7 @@ class ServiceMiddleware:
             return
         start = time.perf_counter()
         status = 0
+        path = "other"
         # With an application in its scope, a route that is asked by another method raises HTTPException.
         scope.setdefault("app", self._app)
 
@@ -55,11 +72,13 @@ class ServiceMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS]
+                message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            path = self._access.enter(scope)
+            app = self._direct.get((scope["method"], path), self._app)
+            await app(scope, receive, send_with_headers)
         except RequestError as error:
             await error.response()(scope, receive, send_with_headers)
         except HTTPException as error:  # the router's: an unknown path, another method than the path has
@@ -74,11 +93,9 @@ class ServiceMiddleware:
             response = RequestError(500, INTERNAL_ERROR).response()
             await response(scope, receive, send_with_headers)
         finally:
-            self._metrics.count_request(self._counted_path(scope), status, time.perf_counter() - start)
-
-    def _counted_path(self, scope: Scope) -> str:
-        # Mounted in another application, the path begins with where.
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-        if path in self._known_paths:
-            return path
-        return "other"
+            seconds = time.perf_counter() - start
+            if path not in self._known_paths:
+                path = "other"
+            self._metrics.count_request(path, status, seconds)
+            if self._is_logged:
+                log_access(scope, status, seconds)

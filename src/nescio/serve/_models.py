@@ -13,8 +13,10 @@ from nescio.data import ImagePreprocess, TextPreprocess
 from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY, TrainedModel
 from nescio.opinions.opinion import Opinion
 from nescio.serve._columns import describe_columns
+from nescio.serve._runtime import choose_network, runtime_of, with_network
 from nescio.serve.limits import VALUES_PER_CLASS
 
+_NETWORK_SUFFIX = ".network.onnx"
 _BUNDLED_DIR = Path(__file__).parent / "models"
 
 
@@ -101,6 +103,7 @@ class ServedModel:
             "rule": rule,
             "sets": sets,
             "threshold": self.threshold,
+            "runtime": runtime_of(model),
         }
 
 
@@ -109,6 +112,31 @@ def bundled_paths() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_BUNDLED_DIR.glob("*.safetensors"))}
 
 
-def load_models(paths: Mapping[str, Path]) -> dict[str, TrainedModel]:
-    """The models of these files, by name."""
-    return {name: TrainedModel.load(path) for name, path in paths.items()}
+def load_models(paths: Mapping[str, Path], runtime: str = "torch") -> dict[str, TrainedModel]:
+    """The models of these files, by name, computed as `choose_network` says."""
+    models = {}
+    for name, path in paths.items():
+        model = TrainedModel.load(path)
+        network = choose_network(name, model, runtime)
+        models[name] = model if network is None else with_network(model, network)
+    return models
+
+
+def store_networks(paths: Mapping[str, Path], runtime: str) -> None:
+    """Beside each file the network that was chosen for it: to be chosen once, not in every process."""
+    for name, path in paths.items():
+        network = choose_network(name, TrainedModel.load(path), runtime)
+        if network is not None:
+            path.with_suffix(_NETWORK_SUFFIX).write_bytes(network)
+
+
+def load_stored(paths: Mapping[str, Path]) -> dict[str, TrainedModel]:
+    """The models of these files, each computed by the network that lies beside it, or else by torch."""
+    models = {}
+    for name, path in paths.items():
+        model = TrainedModel.load(path)
+        network = path.with_suffix(_NETWORK_SUFFIX)
+        if network.exists():
+            model = with_network(model, network.read_bytes())
+        models[name] = model
+    return models

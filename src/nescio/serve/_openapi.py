@@ -9,6 +9,7 @@ from nescio import __version__
 from nescio._kinds import InputKind
 from nescio.data import ImagePreprocess, Preprocess, RowPreprocess, TableSchema
 from nescio.data._columns import LARGEST_NUMBER
+from nescio.inference.records import FIELDS
 from nescio.serve._models import ServedModel
 from nescio.serve.limits import Limits
 
@@ -20,27 +21,37 @@ _ERRORS = {
     404: "There is no such model.",
     408: "The body took too long to arrive.",
     413: "Too large: the body, or its files once they are read.",
-    415: "Neither JSON nor a form.",
+    401: "The service has a token, and the request has not.",
+    415: "Neither JSON, nor a form, nor an array.",
+    421: "The service is not to be asked under this host.",
+    431: "The headers are too large.",
     422: "The inputs are malformed or too many, or there is one that a model can't answer.",
     503: "Too busy; the header Retry-After says when to try again.",
 }
+_RAW = (
+    "Inputs one after the other, each in the shape that the models take, in the order of C: bytes, or with "
+    "dtype=float32 in the query floating-point numbers, little-endian."
+)
+_NPY = "A .npy file with inputs along its first axis, of whole or floating-point numbers."
 _ROUNDING = 1e-5
 _STRING: Schema = {"type": "string"}
 _NUMBER_OR_TEXT: Schema = {"type": ["number", "string"]}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1 + _ROUNDING}
 
 
-def openapi_document(models: Collection[ServedModel], limits: Limits) -> Schema:
-    """The document for a service of these models."""
+def openapi_document(models: Collection[ServedModel], limits: Limits, root_path: str = "") -> Schema:
+    """The document for a service of these models; root_path: where a proxy in front shows it."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "nescio", "version": __version__, "description": _ABOUT},
+        "servers": [{"url": root_path or "/"}],
         "paths": {
             "/v1/opinions": {
                 "post": {
                     "operationId": "opinions",
-                    "description": "Ask models for their opinions of one or many inputs: "
-                    "files (pictures, .npz, .npy, .csv), or arrays of numbers.",
+                    "description": "Ask models for their opinions of one or many inputs: files (pictures, "
+                    ".npz, .npy, .csv), texts, rows or arrays of numbers. An array may be the body itself.",
+                    "parameters": _parameters(models),
                     "requestBody": _request_body(models, limits),
                     "responses": _responses("Opinions", "What each model that was asked says.", *_ERRORS),
                 }
@@ -71,6 +82,22 @@ def openapi_document(models: Collection[ServedModel], limits: Limits) -> Schema:
     }
 
 
+def _parameters(models: Collection[ServedModel]) -> list[Schema]:
+    names = {"type": "string", "enum": [model.name for model in models]}
+    return [
+        _parameter("models", _list_of(names), "The models to ask, where the body does not name them."),
+        _parameter(
+            "fields",
+            _list_of({"type": "string", "enum": list(FIELDS)}),
+            "Those of an opinion that are wanted, where the body does not say; default: all.",
+        ),
+    ]
+
+
+def _parameter(name: str, schema: Schema, description: str) -> Schema:
+    return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
+
+
 def _responses(schema: str, description: str, *errors: int) -> Schema:
     responses = {"200": _response(schema, description)}
     for status in errors:
@@ -98,7 +125,14 @@ def _request_body(models: Collection[ServedModel], limits: Limits) -> Schema:
                 lists.append(list_of_them)
     inputs = lists[0] if len(lists) == 1 else {"anyOf": lists}
     chosen = {"type": "array", "items": names, "description": "Default: all."}
-    content = {"application/json": {"schema": _body_schema("inputs", inputs, chosen | {"minItems": 1})}}
+    fields = {"type": "array", "minItems": 1, "items": {"type": "string", "enum": list(FIELDS)}}
+    body = _body_schema("inputs", inputs, chosen | {"minItems": 1})
+    body["properties"]["fields"] = fields | {"description": "Those of an opinion that are wanted."}
+    content = {"application/json": {"schema": body}}
+    if any(model.model.preprocess.kind != InputKind.TEXTS for model in models):
+        binary = {"type": "string", "format": "binary"}
+        content["application/octet-stream"] = {"schema": binary | {"description": _RAW}}
+        content["application/x-npy"] = {"schema": binary | {"description": _NPY}}
     if any(len(model.input_shape) == 3 for model in models):
         files = {"type": "array", **count, "items": {"type": "string", "format": "binary"}}
         # In a form a list without items is no field at all: nothing can be said of its length.
@@ -169,18 +203,18 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def _object(description: str, **properties: Schema) -> Schema:
-    """With these properties, all of them, and no others."""
+def _object(description: str, required: tuple[str, ...] | None = None, **properties: Schema) -> Schema:
+    """With these properties, all of them unless it is said which, and no others."""
     return {
         "type": "object",
         "description": description,
         "properties": properties,
-        "required": list(properties),
+        "required": list(properties) if required is None else list(required),
         "additionalProperties": False,
     }
 
 
-_SCHEMAS = {
+_SCHEMAS: dict[str, Schema] = {
     "Model": _object(
         "A model that is served.",
         name=_STRING,
@@ -211,6 +245,7 @@ _SCHEMAS = {
         | {
             "description": "The uncertainty from which on it does not answer; null where its rule is another."
         },
+        runtime={"type": "string", "enum": ["torch", "onnx"]} | {"description": "What computes its network."},
     ),
     "Column": _object(
         "A column of a table that a model reads.",
@@ -228,7 +263,9 @@ _SCHEMAS = {
     ),
     "Models": _object("All models that are served.", models=_list_of(_reference("Model"))),
     "Opinion": _object(
-        "What a model says of one input. With an error, all but the name is null.",
+        "What a model says of one input: all fields, or those that were asked for. With an error, all but "
+        "the name is null, and the error is always there.",
+        required=(),
         name=_STRING | {"description": "Of the file; of an array, its number from 1 on."},
         answer=_or_null(_STRING) | {"description": 'The class, or "I do not know".'},
         label=_or_null(_STRING) | {"description": "The class, or null where the model does not know."},

@@ -54,7 +54,7 @@ def prepare(inputs: ArrayInputs | FileInputs, preprocess: Preprocess) -> Prepare
     values = _as_they_are(inputs.values, preprocess)
     if values is not None:
         return Prepared(values, {})
-    rows = torch.from_numpy(inputs.values)
+    rows = torch.from_numpy(inputs.values.copy())  # what came as bytes can't be written to
     return _prepare_each([Input("", row) for row in rows], preprocess)
 
 
@@ -116,4 +116,6 @@ def require_pixels(inputs: FileInputs, max_pixels: int) -> None:
             continue  # it is not decoded either: it gets an error of its own
         total += height * width
         if total > max_pixels:
-            raise RequestError(413, f"the pictures have too many pixels; at most {max_pixels:,} in all")
+            raise RequestError(
+                413, f"the pictures have too many pixels; at most {max_pixels:,} in all, {one.name} is above"
+            )

@@ -1,84 +1,54 @@
-"""The server: its address, its processes, its end."""
+"""The server: its address, and the processes that serve there."""
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
-import uvicorn
-from starlette.routing import Router
-from uvicorn.supervisors import Multiprocess
-
 from nescio.errors import InputError
-from nescio.serve._metrics import SHARED_DIR
-from nescio.serve._models import bundled_paths, load_models
-from nescio.serve._worker import worker_app
-from nescio.serve.app import create_app
-from nescio.serve.limits import Limits
-
-_SHUTDOWN_SECONDS = 30  # for accepted requests to finish when the server is told to stop
-_KEEP_ALIVE_SECONDS = 20
+from nescio.serve._logs import configure_logging
+from nescio.serve._models import bundled_paths
+from nescio.serve._process import ServerSettings, serve_alone
+from nescio.serve._ray_serve import serve_on_ray
+from nescio.serve._supervisor import Supervisor
 
 
 def run_server(
     paths: Mapping[str, Path],
-    limits: Limits,
+    settings: ServerSettings,
     *,
     host: str,
     port: int,
-    workers: int,
     on_ready: Callable[[str, list[str]], None],
+    on: str = "here",
+    max_replicas: int | None = None,
 ) -> None:
     """Serve until told to stop.
 
     paths: model files by name; none for the bundled pair. port: 0 for a free one.
     on_ready: called with the address and the models' names once the server listens.
+    on: "here", or "ray" for a cluster, with up to `max_replicas` processes there, as many as are needed.
     """
     paths = paths or bundled_paths()
-    models = load_models(paths)
+    configure_logging(settings.log_format)
+    if on == "ray":
+        most = max(settings.workers, max_replicas or 1)
+        serve_on_ray(paths, settings, host=host, port=port, max_replicas=most, on_ready=on_ready)
+        return
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     with closing(_bind(host, port)) as listener:
-        on_ready(_address(listener), list(models))
-        if workers == 1:
-            # uvicorn raises the signal again once all is finished; an end that was asked for is no failure.
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-            config = _config(partial(create_app, models, limits), limits, workers)
-            uvicorn.Server(config).run([listener])
+
+        def tell() -> None:
+            on_ready(_address(listener), list(paths))
+
+        if settings.workers == 1:
+            serve_alone(paths, listener, settings, tell)
         else:
-            config = _config(partial(worker_app, paths, limits, workers), limits, workers)
-            _run_workers(config, listener)
-
-
-def _run_workers(config: uvicorn.Config, listener: socket.socket) -> None:
-    # Each process counts for itself; whichever is asked adds up what all have written here.
-    with tempfile.TemporaryDirectory(prefix="nescio-") as shared:
-        os.environ[SHARED_DIR] = shared
-        listener.set_inheritable(True)
-        Multiprocess(config, [listener]).run()
-
-
-def _config(factory: Callable[[], Router], limits: Limits, workers: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        factory,
-        factory=True,
-        http="nescio.serve._connection:Connection",
-        limit_concurrency=limits.max_connections,
-        workers=workers,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        lifespan="on",
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-    )
+            Supervisor(paths, listener, settings, tell).run()
 
 
 def _bind(host: str, port: int) -> socket.socket:

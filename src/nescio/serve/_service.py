@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pydantic_core import to_json
+import msgspec
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from torch import Tensor
 
+from nescio._kinds import InputKind
 from nescio.data._pictures import TooManyPixelsError
 from nescio.data.preprocess import Preprocess
 from nescio.inference.records import FIELDS, Record, answers_of
@@ -23,20 +22,33 @@ from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
-from nescio.serve._parsing import ArrayInputs, FileInputs, parse_form, parse_json
+from nescio.serve._parsing import (
+    ArrayInputs,
+    FileInputs,
+    RawInputs,
+    SentFiles,
+    parse_form,
+    parse_json,
+    parse_npy,
+    parse_query,
+    parse_raw,
+)
 from nescio.serve._preparing import Prepared, prepare, refuse_other_kinds, require_pixels
 from nescio.serve.limits import Limits
 
+MEDIA_TYPES = ("application/json", "multipart/form-data", "application/octet-stream", "application/x-npy")
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
+_PIECE = 2**16  # bytes of an answer that are handed to the server at a time
 
 Result = TypeVar("Result")
+_encode_json = msgspec.json.Encoder().encode
 
 
 class Service:
     """The models, the limits, and the queue between requests and models."""
 
     def __init__(self, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics) -> None:
-        self._models = models
+        self.models = models  # whoever assigns others serves these to the requests that come from then on
         self._limits = limits
         self._metrics = metrics
         self._bodies = BodyReader(limits)
@@ -49,6 +61,7 @@ class Service:
         self._decoder = _new_decoder()
         self._num_decoding = 0
         self._reserved_values = 0
+        self._unsent = 0  # bytes of large answers that clients have not taken
 
     @property
     def is_full(self) -> bool:
@@ -61,33 +74,62 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /v1/opinions, as an ASGI application of its own: the one route that must be quick."""
-        headers = dict(scope["headers"])
-        results = await self._results(headers, receive)
-        response = Response(to_json({"results": results}), media_type="application/json")
-        await response(scope, receive, send)
+        answer = _encode_json({"results": await self._results(scope, receive)})
+        await self._send(answer, send)
 
-    async def _results(self, headers: Mapping[bytes, bytes], receive: Receive) -> list[dict[str, Any]]:
+    async def _results(self, scope: Scope, receive: Receive) -> list[dict[str, Any]]:
         """What each model that is asked says of each input. Raises RequestError where it can't."""
+        headers = dict(scope["headers"])
         content_length = headers.get(b"content-length", b"")
         announced = int(content_length) if content_length.isdigit() else 0
         body = await self._bodies.read(announced, receive)
         deadline = time.monotonic() + self._limits.answer_timeout
         try:
+            query = parse_query(scope.get("query_string", b""))
             content_type = headers.get(b"content-type", b"").decode("latin-1")
-            inputs = await self._parse(content_type, body, deadline)
-            models = self._select(inputs.model_names)
+            parsed = await self._parse(content_type, body, query.dtype, deadline)
+            options = query.joined(parsed.options)
+            models = self._select(options.models)
+            if isinstance(parsed, RawInputs):
+                parsed = parsed.shaped(_common_shape(models), self._limits)
+            inputs: ArrayInputs | FileInputs = parsed
             names = inputs.names
-            with self._reserve(len(names), models):
+            reserved = self._reserve(len(names), models)
+            try:
                 prepared = await self._prepare(inputs, models, len(body), deadline)
                 answers = await self._answers(prepared, len(names), deadline, receive)
+            finally:
+                self._reserved_values -= reserved
         finally:
             self._bodies.release(body)
+        fields: tuple[str, ...] = FIELDS
+        if options.fields is not None:
+            fields = tuple(field for field in FIELDS if field in options.fields)
         results = []
         for model in prepared:
-            records = _records(model, names, prepared[model], answers.get(model, []))
+            records = _records(model.name, names, prepared[model], answers.get(model, []), fields)
             notes = [{"name": names[place], "note": note} for place, note in prepared[model].notes.items()]
-            results.append({"model": model, "opinions": records, "notes": notes})
+            results.append({"model": model.name, "opinions": records, "notes": notes})
         return results
+
+    async def _send(self, answer: bytes, send: Send) -> None:
+        """In pieces: the server waits with the next until the client has taken the last ones."""
+        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+        if len(answer) <= _PIECE:
+            await send({"type": "http.response.start", "status": 200, "headers": head})
+            await send({"type": "http.response.body", "body": answer})
+            return
+        if self._unsent and self._unsent + len(answer) > self._limits.max_total_answer:
+            raise RequestError(503, "too many large answers are being taken; try again", retry_after=1)
+        self._unsent += len(answer)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": head})
+            for start in range(0, len(answer), _PIECE):
+                piece = answer[start : start + _PIECE]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._unsent -= len(answer)
 
     async def close(self) -> None:
         """Finish what was accepted. An application may be started again."""
@@ -95,37 +137,46 @@ class Service:
         self._decoder.shutdown()
         self._decoder = _new_decoder()
 
-    async def _parse(self, content_type: str, body: bytes, deadline: float) -> ArrayInputs | FileInputs:
+    async def _parse(
+        self, content_type: str, body: bytes, dtype: str | None, deadline: float
+    ) -> ArrayInputs | FileInputs | RawInputs:
         media_type = content_type.partition(";")[0].strip().lower()
-        if media_type not in ("application/json", "multipart/form-data"):
-            raise RequestError(415, "send application/json or multipart/form-data")
+        if media_type not in MEDIA_TYPES:
+            raise RequestError(415, f"send {', '.join(MEDIA_TYPES[:-1])} or {MEDIA_TYPES[-1]}")
         if not body:
             raise RequestError(400, "the body is empty")
-        if media_type == "multipart/form-data":
-            if len(body) <= _SMALL_BODY:
-                files = parse_form(content_type, body, self._limits)
-            else:
-                files = await self._decode(lambda: parse_form(content_type, body, self._limits), deadline)
-            if files.are_pictures:
-                return files.open(self._limits)
-            return await self._decode(lambda: files.open(self._limits), deadline)
-        if len(body) <= _SMALL_BODY:
-            return parse_json(body, self._limits)
-        return await self._decode(lambda: parse_json(body, self._limits), deadline)
+        if media_type == "application/octet-stream":
+            return parse_raw(body, dtype)
+        if dtype is not None:
+            raise RequestError(422, "dtype is for application/octet-stream alone")
+
+        def parse() -> ArrayInputs | FileInputs | SentFiles:
+            if media_type == "application/json":
+                return parse_json(body, self._limits)
+            if media_type == "application/x-npy":
+                return parse_npy(body, self._limits)
+            return parse_form(content_type, body, self._limits)
+
+        parsed = parse() if len(body) <= _SMALL_BODY else await self._decode(parse, deadline)
+        if not isinstance(parsed, SentFiles):
+            return parsed
+        files = parsed
+        if files.are_pictures:
+            return files.open(self._limits)
+        return await self._decode(lambda: files.open(self._limits), deadline)
 
     def _select(self, names: Sequence[str] | None) -> list[ServedModel]:
         if names is None:
-            return list(self._models.values())
+            return list(self.models.values())
         selected = {}
         for name in names:
-            if name not in self._models:
-                raise RequestError(404, f"there is no such model; there are: {', '.join(self._models)}")
-            selected[name] = self._models[name]
+            if name not in self.models:
+                raise RequestError(404, f"there is no such model; there are: {', '.join(self.models)}")
+            selected[name] = self.models[name]
         return list(selected.values())
 
-    @contextmanager
-    def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> Iterator[None]:
-        """Memory for a request, before anything is built. Alone it may take all there is."""
+    def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> int:
+        """Memory for a request, before anything is built: so many values. Alone it may take all there is."""
         per_input = sum(model.num_values for model in models)
         needed = num_inputs * per_input
         if needed > self._limits.max_values:
@@ -134,10 +185,7 @@ class Service:
         if self._reserved_values + needed > self._limits.max_values:
             raise too_busy()
         self._reserved_values += needed
-        try:
-            yield
-        finally:
-            self._reserved_values -= needed
+        return needed
 
     async def _prepare(
         self,
@@ -145,19 +193,19 @@ class Service:
         models: Sequence[ServedModel],
         body_size: int,
         deadline: float,
-    ) -> dict[str, Prepared]:
+    ) -> dict[ServedModel, Prepared]:
         """The inputs as each model takes them. Models that take the same share one array."""
         by_kind: dict[object, Prepared] = {}
-        by_model = {}
+        by_model: dict[ServedModel, Prepared] = {}
         for model in models:
             preprocess = model.model.preprocess
             refuse_other_kinds(inputs, model.name, preprocess)
             kind = preprocess.preparation
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
-            by_model[model.name] = by_kind[kind]
+            by_model[model] = by_kind[kind]
             if len(inputs.names) == 1:
-                _require_answer(model.name, by_kind[kind].errors.get(0))
+                _require_answer(model.name, inputs.names[0], by_kind[kind].errors.get(0))
         return by_model
 
     async def _prepare_for(
@@ -194,10 +242,10 @@ class Service:
             self._num_decoding -= 1
 
     async def _answers(
-        self, prepared: Mapping[str, Prepared], num_inputs: int, deadline: float, receive: Receive
-    ) -> dict[str, list[Record]]:
+        self, prepared: Mapping[ServedModel, Prepared], num_inputs: int, deadline: float, receive: Receive
+    ) -> dict[ServedModel, list[Record]]:
         """By model, an answer for each input that could be prepared; a model without any is left out."""
-        values = {name: one.values for name, one in prepared.items() if one.values is not None}
+        values = {model: one.values for model, one in prepared.items() if one.values is not None}
         if not values:
             return {}
         answers = self._batcher.submit(values, deadline)
@@ -205,39 +253,59 @@ class Service:
             return await answers  # computed sooner than it would be stopped
         return await _unless_disconnected(receive, answers)
 
-    def _predict(self, name: str, inputs: Tensor) -> list[Record]:
+    def _predict(self, model: ServedModel, inputs: Tensor) -> list[Record]:
         """In the batcher's thread."""
-        answers = answers_of(self._models[name].model, inputs)
+        answers = answers_of(model.model, inputs)
         accepted = [answer["accepted"] for answer in answers if answer["error"] is None]
-        self._metrics.count_batch(name, accepted)
+        self._metrics.count_batch(model.name, accepted)
         return answers
 
 
-def _records(model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record]) -> list[Record]:
-    """A record for each input, in order: the same as those of `nescio predict`."""
+def _records(
+    model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record], fields: Sequence[str]
+) -> list[Record]:
+    """A record for each input, in order: the same as those of `nescio predict`, or some fields of them.
+
+    One that has an error says so, whatever fields are wanted.
+    """
     remaining = iter(answers)
     records = []
     for position, name in enumerate(names):
-        record: Record = dict.fromkeys(FIELDS)
-        record["name"] = name
         error = prepared.errors.get(position)
+        record: Record = {"error": None}
         if error is None:
-            record.update(next(remaining))
+            record = next(remaining)
         else:
             record["error"] = " ".join(str(error).split())
-        records.append(record)
-    if len(names) == 1:
-        _require_answer(model, records[0]["error"])
+        if record["error"] is not None and len(names) == 1:
+            _require_answer(model, name, record["error"])
+        record["name"] = name
+        chosen = {field: record.get(field) for field in fields}
+        if record["error"] is not None:
+            chosen["error"] = record["error"]
+        records.append(chosen)
     return records
 
 
-def _require_answer(model: str, error: object) -> None:
+def _common_shape(models: Sequence[ServedModel]) -> tuple[int, ...]:
+    """Of the inputs that these models take, for an array that does not say its own."""
+    shapes = {model.input_shape for model in models}
+    for model in models:
+        if model.model.preprocess.kind == InputKind.TEXTS:
+            raise RequestError(422, f"the model {model.name} takes texts, not numbers")
+    if len(shapes) > 1:
+        raise RequestError(422, "the models take inputs of different shapes; name those of one with models=")
+    return shapes.pop()
+
+
+def _require_answer(model: str, name: str, error: object) -> None:
     """Refuse a request with one input that a model can't answer; of several, each has a record."""
     if error is None:
         return
     status = 413 if isinstance(error, TooManyPixelsError) else 422
     reason = " ".join(str(error).split())
-    raise RequestError(status, f"the model {model} can't answer the input: {reason}")
+    which = "the input" if name == "1" else name
+    raise RequestError(status, f"the model {model} can't answer {which}: {reason}")
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:

@@ -19,6 +19,8 @@ class Limits:
     Args:
         max_body: bytes of one request's body.
         max_total_body: bytes of the bodies of all requests under way; at least `max_body`.
+        max_total_answer: bytes of all large answers (above 64 KiB) that clients have not taken yet. One alone
+            may be larger.
         max_inputs: inputs in one request.
         max_pixels: pixels of all pictures of one request, as they come, before they are scaled.
         max_values: numbers that the inputs of a request become in memory, for each model that is asked, and
@@ -28,6 +30,7 @@ class Limits:
         batch_size: inputs that share a forward pass.
         read_timeout: seconds within which a body must arrive.
         answer_timeout: seconds within which a request must be computed, from the time its body is there.
+        write_timeout: seconds within which a client must take an answer.
         max_connections: open connections of one process.
 
     Raises:
@@ -45,6 +48,7 @@ class Limits:
 
     max_body: int = 32 * MEBIBYTE
     max_total_body: int = 256 * MEBIBYTE
+    max_total_answer: int = 256 * MEBIBYTE
     max_inputs: int = 10_000
     max_pixels: int = 64_000_000
     max_values: int = 64_000_000
@@ -53,6 +57,7 @@ class Limits:
     batch_size: int = 256
     read_timeout: float = 20.0
     answer_timeout: float = 20.0
+    write_timeout: float = 20.0
     max_connections: int = 1000
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 // The service that this page comes from; it asks nobody else.
 
 const PATIENCE = 15000;
+const TOKEN = "nescio-token";
 const SURELY_TAKEN = 2 ** 16; // bytes of a body that no limit is asked for
 
 let largest = null; // a promise of how many bytes a body may have
@@ -72,16 +73,29 @@ function noted({ opinions, notes = [] }) {
 }
 
 async function ask(path, options = {}) {
-  let response;
+  const response = await answered(path, options);
+  const body = await response.json().catch(() => null);
+  if (response.ok && body) return body;
+  if (response.status === 401 && askedForToken()) return ask(path, options);
+  throw refusal(response, body);
+}
+
+// Of a service that has a token, for as long as the tab is open.
+function askedForToken() {
+  const token = window.prompt("This service asks for a token:");
+  if (token) sessionStorage.setItem(TOKEN, token.trim());
+  return Boolean(token);
+}
+
+async function answered(path, options) {
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = token ? { ...options.headers, Authorization: `Bearer ${token}` } : options.headers;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(PATIENCE) });
+    return await fetch(path, { ...options, headers, signal: AbortSignal.timeout(PATIENCE) });
   } catch (error) {
     const late = error.name === "TimeoutError";
     throw new ServiceError(late ? "The server takes too long." : "The server can't be reached. Is it running?");
   }
-  const body = await response.json().catch(() => null);
-  if (response.ok && body) return body;
-  throw refusal(response, body);
 }
 
 function refusal(response, body) {
@@ -89,7 +103,7 @@ function refusal(response, body) {
     return new ServiceError("The server is busy.", Number(response.headers.get("Retry-After")) || 1);
   }
   if ([413, 422].includes(response.status) && body?.error) {
-    return new InputRefused(body.error.replace(/^the model .*? can't answer the input: /, ""));
+    return new InputRefused(body.error.replace(/^the model .*? can't answer .*?: /, ""));
   }
   return new ServiceError(`The server said no: ${body?.error ?? `status ${response.status}`}`);
 }

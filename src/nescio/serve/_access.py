@@ -1,0 +1,94 @@
+"""Who may ask: by token, and under which host and path."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.types import Scope
+
+from nescio.errors import InputError
+from nescio.serve._errors import RequestError
+
+OPEN_PATHS = frozenset(("/healthz", "/readyz"))  # for those who look whether the service lives
+# The page asks for the token itself: a browser can't send one to get it. There is nothing secret in it.
+PAGE = Path(__file__).parent / "page"
+PAGE_FILES = frozenset(("/", *(f"/{path.name}" for path in PAGE.iterdir())))
+_BEARER = b"bearer "
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a request must bring.
+
+    token: sent as `Authorization: Bearer TOKEN`; None for nothing. allowed_hosts: names and addresses without
+    ports; none for any. root_path: where a proxy in front shows the service, "" for the root.
+    """
+
+    token: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    root_path: str = ""
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not _is_token(self.token):
+            raise InputError("token must be printable ASCII characters, one or more")
+        for host in self.allowed_hosts:
+            if not host or "/" in host:
+                raise InputError(f"allowed_hosts must be names or addresses, got {host!r}")
+        if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
+            raise InputError(f"root_path must begin with a slash and end without one, got {self.root_path!r}")
+
+    def enter(self, scope: Scope) -> str:
+        """The path within the service; the scope then has it under the root path too.
+
+        A proxy may take the root path away, or leave it: both are understood. Raises RequestError for
+        what does not bring what it must.
+        """
+        path: str = scope["path"]
+        root_path = self.root_path or scope.get("root_path", "")
+        within = path
+        if root_path and (path == root_path or path.startswith(root_path + "/")):
+            within = path.removeprefix(root_path) or "/"
+        elif self.root_path:
+            scope["path"] = self.root_path + path
+        if self.root_path:
+            scope["root_path"] = self.root_path
+        if within not in OPEN_PATHS and (self.allowed_hosts or self.token is not None):
+            self._require(within, scope["headers"])
+        return within
+
+    def _require(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        by_name = dict(headers)
+        if self.allowed_hosts:
+            host = _without_port(by_name.get(b"host", b"").decode("latin-1"))
+            if host not in self.allowed_hosts:
+                raise RequestError(
+                    421,
+                    "this host is not served here; --allowed-host adds it when the service is started",
+                    closes_connection=True,
+                )
+        if self.token is not None and path not in PAGE_FILES:
+            given = by_name.get(b"authorization", b"")
+            # Compared in a time that does not tell how much of it is right.
+            is_right = hmac.compare_digest(given[len(_BEARER) :], self.token.encode())
+            if given[: len(_BEARER)].lower() != _BEARER or not is_right:
+                raise RequestError(
+                    401,
+                    "send the token of the service, as Authorization: Bearer TOKEN",
+                    asks_for_token=True,
+                    closes_connection=True,
+                )
+
+
+def _is_token(text: str) -> bool:
+    return text.isascii() and text.isprintable() and bool(text.strip())
+
+
+def _without_port(host: str) -> str:
+    """Of `name:port`, `address:port` or `[address]:port`, in lower case."""
+    host = host.lower()
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0].removesuffix(".")

@@ -1,0 +1,205 @@
+"""One process that serves: the application, the server around it, and other models while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from nescio.errors import NescioError
+from nescio.inference.model import TrainedModel
+from nescio.serve._access import Access
+from nescio.serve._connection import LAST_CALL_SECONDS, State
+from nescio.serve._files import ModelFiles
+from nescio.serve._models import load_models
+from nescio.serve.app import Application, Shown
+from nescio.serve.limits import Limits
+
+_SHUTDOWN_SECONDS = 30  # for accepted requests to finish when the server is told to stop
+_KEEP_ALIVE_SECONDS = 20
+WATCH_SECONDS = 1.0
+
+_log = logging.getLogger("nescio.serve")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How to serve, the same in every process.
+
+    workers: processes. log_format: "text" or "json". watches: whether model files are read again when they
+    change. runtime: what computes the networks, one of `nescio.serve._runtime.RUNTIMES`.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    access: Access = field(default_factory=Access)
+    workers: int = 1
+    access_log: bool = False
+    log_format: str = "text"
+    watches: bool = False
+    runtime: str = "torch"
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, with an end at which requests that have arrived are answered."""
+
+    def __init__(self, application: Application) -> None:
+        super().__init__(
+            uvicorn.Config(
+                application.router,
+                http="nescio.serve._connection:Connection",
+                limit_concurrency=None,  # Connection counts them, and refuses as the service does
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                lifespan="on",
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+            )
+        )
+        self.server_state = State()
+        self.on_started: Callable[[], None] = lambda: None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept for a while still, and answer; then finish what was accepted."""
+        assert isinstance(self.server_state, State)
+        self.server_state.is_ending = True
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(LAST_CALL_SECONDS)
+        # What closing the listener would reset is taken from a copy of it.
+        listeners = [one.dup() for one in sockets or []]
+        for server in self.servers:
+            server.close()
+        for listener in listeners:
+            await self._accept_waiting(listener)
+            listener.close()
+        await super().shutdown(sockets)
+
+    async def _accept_waiting(self, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        while True:
+            try:
+                connected, _ = listener.accept()
+            except OSError:  # there is none
+                return
+            connected.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connected)
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
+
+
+def new_application(paths: Mapping[str, Path], settings: ServerSettings) -> Application:
+    """With the models of these files. Raises NescioError."""
+    return application_of(load_models(paths, settings.runtime), settings)
+
+
+def application_of(models: Mapping[str, TrainedModel], settings: ServerSettings) -> Application:
+    """With these models."""
+    return Application(models, settings.limits, settings.access, access_log=settings.access_log)
+
+
+def serve_alone(
+    paths: Mapping[str, Path],
+    listener: socket.socket,
+    settings: ServerSettings,
+    on_ready: Callable[[], None],
+) -> None:
+    """In this process, until told to stop. SIGHUP, or a change that is watched for, reads the files again.
+
+    on_ready: called once the models are there.
+    """
+    files = ModelFiles(paths)
+    application = new_application(paths, settings)
+    server = Server(application)
+    alone = _Alone(application, server, files, settings)
+    server.on_started = alone.start
+    # uvicorn raises the signal again once all is finished; an end that was asked for is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    on_ready()
+    server.run([listener])
+
+
+class _Alone:
+    """Reads the models again, in a thread beside the event loop."""
+
+    def __init__(
+        self, application: Application, server: Server, files: ModelFiles, settings: ServerSettings
+    ) -> None:
+        self._application = application
+        self._server = server
+        self._files = files
+        self._settings = settings
+        self._is_wanted: asyncio.Event
+        self._has_terminal = has_terminal()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._is_wanted = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._reload_when_wanted())]
+        if self._settings.watches:
+            self._tasks.append(loop.create_task(self._watch()))
+        if hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    def _hang_up(self) -> None:
+        if self._has_terminal and not has_terminal():
+            self._server.should_exit = True  # the terminal was closed
+        else:
+            self._is_wanted.set()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            if self._files.have_changed():
+                self._is_wanted.set()
+
+    async def _reload_when_wanted(self) -> None:
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            self._files.mark_as_read()
+            try:
+                shown = await asyncio.to_thread(self._prepare)
+            except (NescioError, OSError) as error:
+                log_failed_reload(error)
+            else:
+                self._application.show(shown)
+                log_reload(self._files.paths)
+
+    def _prepare(self) -> Shown:
+        return self._application.prepare(load_models(self._files.paths, self._settings.runtime))
+
+
+def has_terminal() -> bool:
+    """Whether somebody may hang up."""
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
+def log_reload(paths: Mapping[str, Path]) -> None:
+    _log.info("the models were read again: %s", ", ".join(paths))
+
+
+def log_failed_reload(reason: object) -> None:
+    _log.error("the models were not read again, those from before are served on: %s", reason)

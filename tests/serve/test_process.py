@@ -1,0 +1,62 @@
+"""One process that serves: other models while it runs, and restarts."""
+
+import signal
+import time
+
+import pytest
+from tests.serve.helpers import PICTURE, Asking, post, process, untrained, untrained_otherwise
+
+from nescio.methods import EDL
+
+OLD = untrained(PICTURE, EDL())
+NEW = untrained_otherwise(PICTURE, EDL())
+
+
+def uncertainty(port):
+    return post(port)[1]["results"][0]["opinions"][0]["uncertainty"]
+
+
+def wait_for_another(client, old):
+    end = time.monotonic() + 60
+    while not client.uncertainties or client.uncertainties[-1] == pytest.approx(old, rel=1e-3):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_models_are_read_again_without_a_lost_request(files, tmp_path):
+    path = tmp_path / "small.safetensors"
+    OLD.save(path)
+    with process(path, files[1], "--watch") as (server, port):
+        old = uncertainty(port)
+        with Asking(port, keeps_connection=True) as kept, Asking(port, keeps_connection=False) as fresh:
+            for number in range(5):  # by the signal
+                server.send_signal(signal.SIGHUP)
+                time.sleep(0.05 * number)
+            NEW.save(path)  # by the change
+            wait_for_another(kept, old)
+            path.write_bytes(b"no model")
+            line = ""
+            while "were not read again" not in line:
+                line = server.stderr.readline()
+        assert kept.errors == fresh.errors == []
+        assert len(kept.uncertainties) > 5
+        new = uncertainty(port)
+        assert new != pytest.approx(old, rel=1e-3)
+        assert f"{path} is damaged" in line
+        server.terminate()
+        _, rest = server.communicate(timeout=60)
+    assert "Traceback" not in rest
+    assert server.returncode == 0
+
+
+def test_a_stop_under_load_loses_nothing_that_was_accepted(files):
+    with process(*files) as (server, port):
+        uncertainty(port)
+        with Asking(port, keeps_connection=True) as kept, Asking(port, keeps_connection=False) as fresh:
+            while not (kept.uncertainties and fresh.uncertainties):
+                time.sleep(0.01)
+            server.terminate()
+            _, errors = server.communicate(timeout=60)
+        assert kept.errors == fresh.errors == []
+    assert errors == ""
+    assert server.returncode == 0

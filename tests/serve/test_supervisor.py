@@ -1,0 +1,128 @@
+"""Several processes, and their parent: what they serve, and when they end."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from tests.serve.helpers import PICTURE, Asking, post, process, untrained, untrained_otherwise
+
+from nescio.methods import EDL
+
+OLD = untrained(PICTURE, EDL())
+NEW = untrained_otherwise(PICTURE, EDL())
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "small.safetensors"
+    OLD.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(path, files):
+    with process(path, files[1], "--workers", 2) as (server, port):
+        yield server, port
+
+
+def uncertainty(port):
+    return post(port)[1]["results"][0]["opinions"][0]["uncertainty"]
+
+
+def workers_of(process):
+    text = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "spawn_main"], capture_output=True, text=True
+    )
+    return sorted(map(int, text.stdout.split()))
+
+
+def wait_until(condition, seconds=90):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_worker_that_is_killed_comes_back_and_serves_what_the_others_do(running, path):
+    server, port = running
+    old = uncertainty(port)
+    first, second = wait_for_two(server)
+    NEW.save(path)  # nobody has asked for it to be read
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: len(workers_of(server)) == 2 and first not in workers_of(server))
+    assert second in workers_of(server)
+    os.kill(second, signal.SIGSTOP)  # so that the new one answers
+    try:
+        assert uncertainty(port) == pytest.approx(old, rel=1e-4)
+    finally:
+        os.kill(second, signal.SIGCONT)
+
+
+def wait_for_two(server):
+    wait_until(lambda: len(workers_of(server)) == 2)
+    return workers_of(server)
+
+
+def test_a_reload_reaches_all_and_loses_no_request(running, path):
+    server, port = running
+    before = workers_of(server)
+    old = uncertainty(port)
+    NEW.save(path)
+    with Asking(port, keeps_connection=True) as kept, Asking(port, keeps_connection=False) as fresh:
+        server.send_signal(signal.SIGHUP)
+        wait_until(lambda: kept.uncertainties and kept.uncertainties[-1] != pytest.approx(old, rel=1e-3))
+        count = len(fresh.uncertainties)
+        wait_until(lambda: len(fresh.uncertainties) > count + 20)
+    assert kept.errors == fresh.errors == []
+    new = uncertainty(port)
+    assert new != pytest.approx(old, rel=1e-3)
+    assert fresh.uncertainties[-10:] == pytest.approx([new] * 10, rel=1e-4)
+    assert workers_of(server) == before  # the same processes
+
+
+def test_a_file_that_is_no_model_is_not_served(running, path):
+    server, port = running
+    before = uncertainty(port)
+    path.write_bytes(b"no model")
+    server.send_signal(signal.SIGHUP)
+    line = ""
+    while "were not read again" not in line:
+        line = server.stderr.readline()
+        assert line
+    assert f"those from before are served on: {path} is damaged" in line
+    assert uncertainty(port) == pytest.approx(before, rel=1e-4)
+
+
+def test_workers_leave_the_port_when_their_parent_is_killed(running):
+    """The last test: it ends the server."""
+    server, port = running
+    workers = wait_for_two(server)
+    (shared,) = [Path(name) for name in folders_of(workers[0])]
+    server.kill()
+    server.wait()
+    wait_until(lambda: not any(is_alive(one) for one in workers), 60)
+    wait_until(lambda: not shared.exists(), 20)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def folders_of(worker):
+    """Where it counts together with the others."""
+    text = Path(f"/proc/{worker}/environ").read_bytes().decode().split("\0")
+    prefix = "PROMETHEUS_MULTIPROC_DIR="
+    folders = [one.removeprefix(prefix) for one in text if one.startswith(prefix)]
+    assert all(one.startswith(tempfile.gettempdir()) for one in folders)
+    return folders
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
