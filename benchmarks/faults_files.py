@@ -117,7 +117,7 @@ class Models:
         table = rows(240)
         self.files: list[Path] = []
         for name in TABLE_METHODS:
-            model = TrainedModel.train(table, name, MLPSpec(4, 3, (8,)), settings)
+            model = TrainedModel.train(table, name, MLPSpec(4, 3, (8,), dropout=0.2), settings)
             if name in ("edl", "softmax"):
                 model = model.calibrated(table, rows(150, seed=5), "all")
             self.files.append(folder / f"{name}.safetensors")

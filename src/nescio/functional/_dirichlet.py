@@ -18,6 +18,7 @@ from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import RowLoss
 
 MANY = 20.0  # from here on three terms of an asymptotic series are all of a float32
+FEW = 1 << 13  # numbers of a row that are shifted all at once: each call of torch costs more than its work
 PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memory
 
 
@@ -40,9 +41,13 @@ def others(evidence: Tensor, prior: float = 1.0) -> Tensor:
 def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
     """psi(x + step) - psi(x) for x > 0 and step >= 0, without cancellation."""
     end = x + step
-    climbed = torch.zeros_like(end)
-    for shift in range(DIGAMMA_SHIFT):
-        climbed = climbed + step / ((x + shift) * (end + shift))
+    if _is_short(end):
+        shifts = _shifts(end)
+        climbed = (step / ((x + shifts) * (end + shifts))).sum(0)
+    else:
+        climbed = torch.zeros_like(end)
+        for shift in range(DIGAMMA_SHIFT):
+            climbed = climbed + step / ((x + shift) * (end + shift))
     low = x + (DIGAMMA_SHIFT - 0.5)
     high = end + (DIGAMMA_SHIFT - 0.5)
     # low^(-2n) - high^(-2n) = (low^-2 - high^-2) * sum_i low^(-2i) high^(-2(n-1-i))
@@ -57,6 +62,16 @@ def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
         partial = partial * p + power
     between = step * (low + high) * p * q  # low^-2 - high^-2
     return climbed + torch.log1p(step / low) - between * series
+
+
+def _is_short(x: Tensor) -> bool:
+    """Whether (M,) is so short that its shifts fit into memory together; a compiler fuses them anyway."""
+    return x.ndim == 1 and x.numel() <= FEW and not torch.compiler.is_compiling()
+
+
+def _shifts(x: Tensor) -> Tensor:
+    """0, 1, 2, ... (n, 1) in the type of x."""
+    return torch.arange(DIGAMMA_SHIFT, dtype=x.dtype, device=x.device).unsqueeze(1)
 
 
 def trigamma(x: Tensor) -> Tensor:
@@ -90,9 +105,12 @@ def _trigamma_and_gap(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _trigamma_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """c, y^-1 and s of psi'(x) = c + y^-1 (1 + s): n steps of the recurrence, then the series at y."""
-    climbed = torch.zeros_like(x)
-    for shift in range(DIGAMMA_SHIFT):
-        climbed = climbed + (x + shift).reciprocal().square()
+    if _is_short(x):
+        climbed = (x + _shifts(x)).reciprocal().square().sum(0)
+    else:
+        climbed = torch.zeros_like(x)
+        for shift in range(DIGAMMA_SHIFT):
+            climbed = climbed + (x + shift).reciprocal().square()
     inverse = (x + (DIGAMMA_SHIFT - 0.5)).reciprocal()
     square = inverse * inverse
     series = torch.zeros_like(x)
