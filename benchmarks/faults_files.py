@@ -38,7 +38,7 @@ MOST_SECONDS = 5.0  # of the processor, for one file
 MOST_BYTES = 1_000_000_000  # beyond what the process had
 HANGS_AFTER = 120.0  # seconds on the wall: a process that waits uses no processor
 BATCH = 40  # files that a process reads: to start one takes longer than to read a file
-TABLE_METHODS = ("edl", "softmax", "dropout", "ensemble", "edl_ensemble", "natpn", "daedl", "fedl")
+TABLE_METHODS = ("edl", "softmax", "dropout", "ensemble", "edl-ensemble", "natpn", "daedl", "f-edl")
 IMAGE_METHODS = ("edl", "ffgu")
 
 NASTY: tuple[Any, ...] = (
