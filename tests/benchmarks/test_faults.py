@@ -1,9 +1,11 @@
 """The attacks of `python -m benchmarks.faults`, a few of each: real files, real kills."""
 
+import os
 import random
 import sys
 
 import pytest
+from benchmarks import faults_kills
 from benchmarks.faults_files import Data, Models, Mutated, Outcome, change_somewhere, damaged, read_all
 from benchmarks.faults_kills import Work, attempt, files_in, kill_saves, killed
 
@@ -29,18 +31,26 @@ def test_work_that_is_killed_and_goes_on_ends_the_same(tmp_path):
     assert all("another result" in fault for fault in result.faults)
 
 
-def test_work_that_leaves_something_behind_is_found_out(tmp_path):
-    def leave(folder):
-        if any(folder.iterdir()):
-            (folder / "left").touch()
-        (folder / "done").touch()
-        if folder.name.startswith("killed"):
-            while not (folder / "left").exists():
-                pass
+def test_work_that_leaves_something_behind_is_found_out(tmp_path, monkeypatch):
+    states = iter(["ended", "killed", "ended"])
 
-    result = killed(Work(leave, lambda folder: (folder / "done").exists()), 1, tmp_path, seed=0)
-    assert result.faults
+    def attempted(do, folder, seconds):
+        state = next(states)
+        if state == "killed":
+            (folder / "left").touch()
+        else:
+            do(folder)
+        return state
+
+    monkeypatch.setattr(faults_kills, "attempt", attempted)
+    work = Work(lambda folder: (folder / "done").touch(), files_in_done)
+    result = killed(work, 1, tmp_path, seed=0)
+    assert (result.kills, result.ended) == (1, 1)
     assert "other files: left" in result.faults[0]
+
+
+def files_in_done(folder):
+    return (folder / "done").exists()
 
 
 def test_what_an_attempt_comes_to(tmp_path):
@@ -81,8 +91,6 @@ def test_what_counts_as_a_fault(tmp_path):
 
 
 def test_a_process_that_dies_is_a_fault_and_the_next_file_is_read(tmp_path):
-    import os
-
     def write(number, folder):
         (folder / "f").write_text(str(number))
         return "made", folder / "f"

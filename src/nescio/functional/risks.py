@@ -18,6 +18,7 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
+    inside_autocast,
     inside_transform,
     looks_at_values,
     require_evidence,
@@ -292,7 +293,7 @@ def mean_loss(
         return None
     is_plain = isinstance(targets, Tensor) and not targets.is_floating_point() and x.numel() > 0
     has_terms = loss.risk is not None and loss.risk.terms is not None
-    if not is_plain or not has_terms or torch.is_autocast_enabled(x.device.type):
+    if not is_plain or not has_terms or inside_autocast(x):
         return None
     require_indices(x, targets)
     wanted, ignored = without_ignored(targets, x.shape[1], ignore_index, validate)
@@ -442,7 +443,7 @@ def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
 
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     """The same for soft labels (M, K)."""
-    if inside_transform() or not is_soft_for(rows, soft, loss):
+    if inside_transform() or inside_autocast(rows) or not is_soft_for(rows, soft, loss):
         return _plain_soft_loss(rows, soft, loss)
     return soft_loss(rows, soft, loss, _plain_soft_loss)
 

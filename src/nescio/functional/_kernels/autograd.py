@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import inside_transform
+from nescio._checks import inside_autocast, inside_transform
 from nescio._precision import has_float64
 from nescio.functional._kernels.rowwise import RowLoss, differentiable
 from nescio.functional._kernels.rowwise import evaluate as evaluate_in_blocks
@@ -38,9 +38,8 @@ def row_mean(x: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
 
 
 def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        with torch.autocast(device, enabled=False):
+    if inside_autocast(x):
+        with torch.autocast(x.device.type, enabled=False):
             return _apply(x, targets, loss)
     if loss.prior != 1:
         return differentiable(x, targets, loss)  # the fast evaluation is for prior 1
