@@ -32,17 +32,11 @@ Failure = tuple[Origin, Exception]
 
 def cache_dir() -> Path:
     """NESCIO_CACHE, or the place for caches on this system."""
-    return _expanded(os.environ.get("NESCIO_CACHE") or pooch.os_cache("nescio"))
-
-
-def _expanded(path: str | Path) -> Path:
-    """A path with the home folder for ~, where there is one."""
     try:
-        return Path(path).expanduser()
+        return Path(os.environ.get("NESCIO_CACHE") or pooch.os_cache("nescio")).expanduser()
     except RuntimeError as error:
         raise InputError(
-            f"{path} is in the home folder, and there is none (HOME is not set); "
-            "name a folder for the cache with NESCIO_CACHE"
+            "there is no home folder for the cache (HOME is not set); name a folder for it with NESCIO_CACHE"
         ) from error
 
 
@@ -51,7 +45,7 @@ def given_dir(data_dir: str | Path | None) -> Path | None:
     named = data_dir or os.environ.get("NESCIO_DATA")
     if not named:
         return None
-    folder = _expanded(named)
+    folder = Path(os.path.expanduser(named))
     if not folder.is_dir():
         named_by = "data_dir" if data_dir else "NESCIO_DATA"
         raise InputError(f"{named_by} must name a folder; there is no folder {folder}")
