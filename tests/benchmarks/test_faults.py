@@ -7,7 +7,7 @@ import sys
 import pytest
 from benchmarks import faults_kills
 from benchmarks.faults_files import Data, Models, Mutated, Outcome, change_somewhere, damaged, read_all
-from benchmarks.faults_kills import Work, attempt, files_in, kill_saves, killed
+from benchmarks.faults_kills import Work, attempt, kill_saves, killed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 
@@ -55,7 +55,7 @@ def files_in_done(folder):
 
 def test_what_an_attempt_comes_to(tmp_path):
     assert attempt(lambda folder: None, tmp_path, 60) == "ended"
-    assert attempt(lambda folder: files_in(folder / "none" / "\0"), tmp_path, 60) == "failed"
+    assert attempt(lambda folder: (folder / "none").read_text(), tmp_path, 60) == "failed"
     assert attempt(endless, tmp_path, 0.05) == "killed"
 
 

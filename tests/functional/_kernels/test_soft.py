@@ -29,7 +29,9 @@ def test_as_the_plain_formulas_in_float64(activation, risk, weight, monkeypatch)
             exact = x.double().requires_grad_(True)
             expected = risks._plain_soft_loss(exact, labels.double(), loss)
             slope = torch.autograd.grad(expected.sum(), exact)[0]
-            for dtype, tolerance in ((torch.float32, 2e-6), (torch.float64, 1e-11)):
+            # Torch's own softplus is linear from 20 on, and its derivative 1: nine digits.
+            digits = 1e-8 if activation == "softplus" else 1e-11
+            for dtype, tolerance in ((torch.float32, 2e-6), (torch.float64, digits)):
                 given = x.to(dtype).requires_grad_(True)
                 value = risks._soft_loss(given, labels.to(dtype), loss)
                 gradient = torch.autograd.grad(value.sum(), given)[0]
@@ -50,7 +52,7 @@ def test_derivatives(risk):
 def test_who_differentiates_by_the_labels_gets_the_plain_formulas():
     x, labels = rows(3, 4, 1.0, 1.0)
     labels.requires_grad_(True)
-    value = EvidentialLoss(annealing_epochs=0)(x, labels)
+    value = EvidentialLoss(annealing_epochs=0, validate=False)(x, labels)
     assert torch.autograd.grad(value, labels)[0].abs().sum() > 0
 
 
