@@ -443,7 +443,10 @@ def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
 
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
     """The same for soft labels (M, K)."""
-    if inside_transform() or inside_autocast(rows) or not is_soft_for(rows, soft, loss):
+    if inside_autocast(rows):
+        with torch.autocast(rows.device.type, enabled=False):
+            return _soft_loss(rows, soft, loss)
+    if inside_transform() or not is_soft_for(rows, soft, loss):
         return _plain_soft_loss(rows, soft, loss)
     return soft_loss(rows, soft, loss, _plain_soft_loss)
 
