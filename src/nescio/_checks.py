@@ -44,6 +44,12 @@ def inside_transform() -> bool:
     return active
 
 
+def inside_autocast(tensor: Tensor) -> bool:
+    """Whether torch.autocast is on for the device of a tensor: products would be done in half precision."""
+    device = tensor.device.type
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
 def require_number(name: str, value: object, least: float = 0.0) -> None:
     """Refuse what is no finite number from `least` on."""
     if not _is_number(value) or not least <= value < math.inf:

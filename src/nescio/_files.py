@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -266,24 +267,40 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def read_tensors(path: Path) -> TensorFile:
     """Back from such a file; anything else is refused. Nothing is ever unpickled."""
+    _require_plain_file(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise ModelFileError(f"there is no file {path}") from error
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged or no safetensors file ({error})") from error
     try:
         content = json.loads(metadata[KEY] if KEY in metadata else metadata[FORMER_KEY])
         header, expected = content["header"], content["sha256"]
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} was not written by nescio") from error
     if not isinstance(header, dict):
         raise ModelFileError(f"{path} was not written by nescio: its header is no table")
-    if expected != digest(tensors, json.dumps(header)):
+    try:
+        found = digest(tensors, json.dumps(header))
+    except (RuntimeError, TypeError, ValueError, UnicodeError) as error:  # a type that torch can't look into
+        reason = " ".join(str(error).split())
+        raise ModelFileError(f"{path} was not written by nescio: {reason}") from error
+    if expected != found:
         raise ModelFileError(f"{path} is damaged or was edited: its content does not have its digest")
     return TensorFile(tensors, header)
+
+
+def _require_plain_file(path: Path) -> None:
+    """Refuse what is no file, before it is opened: to open a pipe waits until somebody writes to it."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        raise ModelFileError(f"there is no file {path}") from error
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"{path} can't be read: {error}") from error
+    if not stat.S_ISREG(mode):
+        raise ModelFileError(f"{path} must be a file, got a folder, a pipe or a device")
 
 
 def digest(tensors: Mapping[str, Tensor | Chunked], text: str = "") -> str:

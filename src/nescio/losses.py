@@ -19,7 +19,7 @@ from nescio.functional import correct_evidence_regularizer, default_divergence_w
 from nescio.functional._kernels.rowwise import Risk, RowLoss
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
 from nescio.functional.fisher import information_risk
-from nescio.functional.risks import IGNORE_INDEX, RISKS, total_loss
+from nescio.functional.risks import IGNORE_INDEX, RISKS, mean_loss, total_loss
 from nescio.opinions.opinion import Opinion
 
 AUTO = "auto"
@@ -140,7 +140,12 @@ annealing_epochs=10, reduction=mean)
         num_classes = logits.shape[1]
         self._require_classes(num_classes)
         logits = at_least_float32(logits)
-        value, ignored = self._loss_of_each(logits, targets, self._weight_at(epoch, num_classes))
+        weight = self._weight_at(epoch, num_classes)
+        if self.reduction == "mean" and self.class_weight is None:
+            mean = self._mean_at_once(logits, targets, weight)
+            if mean is not None:
+                return mean
+        value, ignored = self._loss_of_each(logits, targets, weight)
         return self._reduced(value, self._sample_weight(targets, value), ignored)
 
     def opinion(self, logits: Tensor) -> Opinion:
@@ -190,6 +195,12 @@ annealing_epochs=10, reduction=mean)
         if isinstance(weight, str):
             weight = default_divergence_weight(num_classes, self.risk)
         return weight * linear_annealing(epoch or 0.0, self.annealing_epochs)
+
+    def _mean_at_once(self, logits: Tensor, targets: Tensor, weight: float) -> Tensor | None:
+        """The mean loss () without the losses of samples, in fewer steps; None where that can't be."""
+        name, x, loss = self._row_loss(logits, weight)
+        loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+        return mean_loss(name, x, targets, loss, self.ignore_index, self.validate)
 
     def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
         """The loss of each sample (N, d1, ...), and which of them were ignored; None if surely none."""
@@ -312,6 +323,9 @@ class REDLoss(EvidentialLoss):
             prior=prior,
             validate=validate,
         )
+
+    def _mean_at_once(self, logits: Tensor, targets: Tensor, weight: float) -> Tensor | None:
+        return None  # there is a term for each sample
 
     def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
         value, ignored = super()._loss_of_each(logits, targets, weight)

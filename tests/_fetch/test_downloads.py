@@ -4,6 +4,8 @@ import dataclasses
 import gzip
 import os
 import shutil
+import socket
+import threading
 import time
 from pathlib import Path
 
@@ -88,6 +90,28 @@ def test_a_server_that_never_answers_is_left_in_seconds(empty_cache, monkeypatch
         port = silent.getsockname()[1]
         with pytest.raises(FetchError, match="no answer within 1 s"):
             fetch(entry(Web((f"http://127.0.0.1:{port}/file.gz",), gzip_file)))
+
+
+def test_a_server_that_drips_is_left_when_the_time_for_all_of_it_is_over(empty_cache, monkeypatch):
+    monkeypatch.setattr(downloads, "DOWNLOAD_SECONDS", 0.5)
+    done = threading.Event()
+
+    def drip(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not done.wait(0.05):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        try:
+            with pytest.raises(FetchError, match=r"not done within 0.5 s"):
+                fetch(entry(Web((f"http://127.0.0.1:{listener.getsockname()[1]}/file.gz",), gzip_file)))
+        finally:
+            done.set()
+            server.join()
 
 
 def test_a_server_that_cannot_be_connected_to_in_time(empty_cache, monkeypatch):

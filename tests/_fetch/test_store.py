@@ -322,3 +322,13 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
 def test_the_default_cache_is_the_systems(monkeypatch):
     monkeypatch.delenv("NESCIO_CACHE")
     assert store.cache_dir().name == "nescio"
+
+
+def test_without_a_home_folder_it_says_what_to_set(monkeypatch):
+    monkeypatch.delenv("NESCIO_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as it is for a user without a home
+    with pytest.raises(
+        InputError, match=r"no home folder for the cache .* name a folder for it with NESCIO_CACHE"
+    ):
+        store.cache_dir()

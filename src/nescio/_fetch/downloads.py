@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from nescio.errors import DataError
 CONNECT_SECONDS, READ_SECONDS = 5, 15
 PROBE_SECONDS, CLIENT_SECONDS = 20, 600
 DOWNLOAD_LIMIT = 1_000_000_000
+DOWNLOAD_SECONDS = 3600.0  # for all of a file, however slowly it drips
 # The line of a client's that gives the reason; npm's first lines are codes for machines.
 REASON = re.compile(r"ERROR:|E:|npm (error|ERR!) (?!code |syscall |errno )")
 NO_ROOM = re.compile(r"ENOSPC|EDQUOT|no space left|quota exceeded", re.IGNORECASE)
@@ -128,6 +130,31 @@ class Web:
 
 
 def _download(url: str, target: Path, report: Report) -> None:
+    """Fetch a file, within a time for all of it: the limits of a connection are for each of its parts."""
+    failed: list[BaseException] = []
+    is_late = threading.Event()
+
+    def fetch() -> None:
+        try:
+            _fetch_file(url, target, report, is_late)
+        except BaseException as error:  # noqa: BLE001 - it is raised again by the thread that waits
+            failed.append(error)
+
+    # A thread of its own, as nothing else ends the wait for a server that sends a byte now and then. As a
+    # daemon it does not keep the program from ending.
+    thread = threading.Thread(target=fetch, name=f"download of {target.name}", daemon=True)
+    thread.start()
+    try:
+        thread.join(DOWNLOAD_SECONDS)
+    finally:
+        is_late.set()
+    if thread.is_alive():
+        raise DataError(f"not done within {DOWNLOAD_SECONDS:g} s")
+    if failed:
+        raise failed[0]
+
+
+def _fetch_file(url: str, target: Path, report: Report, is_late: threading.Event) -> None:
     import requests
 
     limits = (CONNECT_SECONDS, READ_SECONDS)
@@ -137,6 +164,8 @@ def _download(url: str, target: Path, report: Report) -> None:
             report.expect(int(answer.headers.get("Content-Length", 0)))
             capped = Capped(file, DOWNLOAD_LIMIT, target.name)
             for block in answer.iter_content(1 << 16):
+                if is_late.is_set():  # nobody waits for it any more
+                    return
                 capped.write(block)
                 report.update(len(block))
     except requests.ConnectTimeout as error:

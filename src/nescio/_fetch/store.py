@@ -32,7 +32,12 @@ Failure = tuple[Origin, Exception]
 
 def cache_dir() -> Path:
     """NESCIO_CACHE, or the place for caches on this system."""
-    return Path(os.environ.get("NESCIO_CACHE") or pooch.os_cache("nescio")).expanduser()
+    try:
+        return Path(os.environ.get("NESCIO_CACHE") or pooch.os_cache("nescio")).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            "there is no home folder for the cache (HOME is not set); name a folder for it with NESCIO_CACHE"
+        ) from error
 
 
 def given_dir(data_dir: str | Path | None) -> Path | None:
@@ -40,7 +45,7 @@ def given_dir(data_dir: str | Path | None) -> Path | None:
     named = data_dir or os.environ.get("NESCIO_DATA")
     if not named:
         return None
-    folder = Path(named).expanduser()
+    folder = Path(os.path.expanduser(named))
     if not folder.is_dir():
         named_by = "data_dir" if data_dir else "NESCIO_DATA"
         raise InputError(f"{named_by} must name a folder; there is no folder {folder}")

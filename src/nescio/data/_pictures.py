@@ -10,7 +10,7 @@ import io
 import struct
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +29,13 @@ MAX_PIXELS = 64_000_000
 # What Pillow's decoders raise on files that are cut or damaged.
 DAMAGE = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
-    *(struct.error, zlib.error),
+    *(struct.error, zlib.error, MemoryError),
 )
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 RESIZE_MODES = ("stretch", "crop", "pad")
 # A large JPEG is decoded at a half, a quarter or an eighth of its size, this much larger than asked or more.
 DRAFT_GAP = 3
+STRIP_PIXELS = 4_000_000  # that are brought to their mode at a time
 
 Pixels = np.ndarray | str  # uint8 (C, H, W), or what is wrong with the picture
 
@@ -47,9 +48,7 @@ def open_picture(source: Path | bytes, name: str | None = None) -> Image.Image:
     """The picture, its header read and checked, its pixels not yet decoded. name: for messages."""
     name = name or _name(source)
     try:
-        with warnings.catch_warnings():
-            # Pillow warns of large pictures at a limit of its own; ours decides.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with _without_warnings():
             file = io.BytesIO(source) if isinstance(source, bytes) else source
             picture = Image.open(file, formats=FORMATS)
     except DAMAGE as error:
@@ -61,6 +60,14 @@ def open_picture(source: Path | bytes, name: str | None = None) -> Image.Image:
         picture.close()
         raise TooManyPixelsError(f"{name} is {width} x {height} pixels; at most {MAX_PIXELS:,} in all")
     return picture
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Pillow warns of large pictures at a limit of its own, and of odd notes: what counts is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _name(source: Path | bytes) -> str:
@@ -89,7 +96,7 @@ def read_header(source: Path | bytes, name: str | None = None) -> Header:
 def _noted_orientation(picture: Image.Image) -> object:
     # Not getexif(): to find notes behind the pixels of a PNG, it decodes the pixels.
     exif = Image.Exif()
-    with contextlib.suppress(*DAMAGE):
+    with _without_warnings(), contextlib.suppress(*DAMAGE):
         exif.load(picture.info.get("exif", b""))
     return exif.get(ExifTags.Base.Orientation)
 
@@ -121,7 +128,7 @@ def decode_picture(
     """As `read_picture`, as an array."""
     if resize not in RESIZE_MODES:
         raise InputError(f"resize must be one of {', '.join(RESIZE_MODES)}, got {resize!r}")
-    with open_picture(source, name) as picture:
+    with open_picture(source, name) as picture, _without_warnings():
         try:
             if resize != "stretch":  # which keeps its bits: models were trained on them
                 side = DRAFT_GAP * max(size)
@@ -178,13 +185,30 @@ def _middle(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[float, floa
 
 def _upright(picture: Image.Image) -> Image.Image:
     try:
+        if picture.getexif().get(ExifTags.Base.Orientation, 1) == 1:
+            return picture  # not a copy of it, which may be large
         return ImageOps.exif_transpose(picture)
     except DAMAGE:  # the camera's notes are damaged, the pixels are not
         return picture
 
 
 def _flatten(picture: Image.Image, mode: str) -> Image.Image:
-    """Without transparency (over white, as viewers show it) and with eight bits a channel."""
+    """Without transparency (over white, as viewers show it) and with eight bits a channel.
+
+    Some rows at a time, as a few kilobytes may be a picture that takes a quarter of a gigabyte in each step.
+    """
+    is_plain = picture.mode in ("1", "L", "RGB") and "transparency" not in picture.info
+    rows = max(1, STRIP_PIXELS // max(1, picture.width))
+    if is_plain or picture.height <= rows:
+        return _flatten_strip(picture, mode)
+    flat = Image.new(mode, picture.size)
+    for top in range(0, picture.height, rows):
+        strip = picture.crop((0, top, picture.width, min(top + rows, picture.height)))
+        flat.paste(_flatten_strip(strip, mode), (0, top))
+    return flat
+
+
+def _flatten_strip(picture: Image.Image, mode: str) -> Image.Image:
     if picture.mode in ("I;16", "I", "F"):
         # Sixteen bits: Pillow's own conversion would cut off everything above 255.
         values = np.asarray(picture, dtype=np.float32)

@@ -18,6 +18,7 @@ from nescio.functional._kernels.autograd import row_loss
 from nescio.functional._kernels.rowwise import RowLoss
 
 MANY = 20.0  # from here on three terms of an asymptotic series are all of a float32
+FEW = 1 << 13  # numbers of a row that are shifted all at once: each call of torch costs more than its work
 PAIRS_AT_ONCE = 1 << 22  # pairs of classes compared at a time: bounds the memory
 
 
@@ -37,14 +38,21 @@ def others(evidence: Tensor, prior: float = 1.0) -> Tensor:
     return rest.scatter(-1, top, without_top) + (evidence.shape[-1] - 1) * prior
 
 
-def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
-    """psi(x + step) - psi(x) for x > 0 and step >= 0, without cancellation."""
+def digamma_difference(x: Tensor, step: Tensor, steps: int = DIGAMMA_SHIFT) -> Tensor:
+    """psi(x + step) - psi(x) for x > 0 and step >= 0, without cancellation.
+
+    steps: up the recurrence, to where the series converges; fewer are enough for a float32.
+    """
     end = x + step
-    climbed = torch.zeros_like(end)
-    for shift in range(DIGAMMA_SHIFT):
-        climbed = climbed + step / ((x + shift) * (end + shift))
-    low = x + (DIGAMMA_SHIFT - 0.5)
-    high = end + (DIGAMMA_SHIFT - 0.5)
+    if _is_short(end):
+        shifts = _shifts(end, steps)
+        climbed = (step / ((x + shifts) * (end + shifts))).sum(0)
+    else:
+        climbed = torch.zeros_like(end)
+        for shift in range(steps):
+            climbed = climbed + step / ((x + shift) * (end + shift))
+    low = x + (steps - 0.5)
+    high = end + (steps - 0.5)
     # low^(-2n) - high^(-2n) = (low^-2 - high^-2) * sum_i low^(-2i) high^(-2(n-1-i))
     p = low.square().reciprocal()
     q = high.square().reciprocal()
@@ -59,9 +67,19 @@ def digamma_difference(x: Tensor, step: Tensor) -> Tensor:
     return climbed + torch.log1p(step / low) - between * series
 
 
-def trigamma(x: Tensor) -> Tensor:
-    """psi'(x) for x > 0; torch's own is right to nine digits only."""
-    climbed, inverse, series = _trigamma_parts(x)
+def _is_short(x: Tensor) -> bool:
+    """Whether (M,) is so short that its shifts fit into memory together; a compiler fuses them anyway."""
+    return x.ndim == 1 and x.numel() <= FEW and not torch.compiler.is_compiling()
+
+
+def _shifts(x: Tensor, steps: int) -> Tensor:
+    """0, 1, 2, ... (steps, 1) in the type of x."""
+    return torch.arange(steps, dtype=x.dtype, device=x.device).unsqueeze(1)
+
+
+def trigamma(x: Tensor, steps: int = DIGAMMA_SHIFT) -> Tensor:
+    """psi'(x) for x > 0; torch's own is right to nine digits only. steps: as of `digamma_difference`."""
+    climbed, inverse, series = _trigamma_parts(x, steps)
     return climbed + inverse * (1 + series)
 
 
@@ -88,12 +106,15 @@ def _trigamma_and_gap(x: Tensor) -> tuple[Tensor, Tensor]:
     return value, excess / value
 
 
-def _trigamma_parts(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _trigamma_parts(x: Tensor, steps: int = DIGAMMA_SHIFT) -> tuple[Tensor, Tensor, Tensor]:
     """c, y^-1 and s of psi'(x) = c + y^-1 (1 + s): n steps of the recurrence, then the series at y."""
-    climbed = torch.zeros_like(x)
-    for shift in range(DIGAMMA_SHIFT):
-        climbed = climbed + (x + shift).reciprocal().square()
-    inverse = (x + (DIGAMMA_SHIFT - 0.5)).reciprocal()
+    if _is_short(x):
+        climbed = (x + _shifts(x, steps)).reciprocal().square().sum(0)
+    else:
+        climbed = torch.zeros_like(x)
+        for shift in range(steps):
+            climbed = climbed + (x + shift).reciprocal().square()
+    inverse = (x + (steps - 0.5)).reciprocal()
     square = inverse * inverse
     series = torch.zeros_like(x)
     for n in range(len(DIGAMMA_SERIES), 0, -1):

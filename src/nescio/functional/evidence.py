@@ -6,6 +6,7 @@ input gets no gradient), exp can't.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -107,15 +108,19 @@ def logits_for(evidence: str, values: Tensor) -> Tensor:
 
 
 class Activation(NamedTuple):
-    """An evidence function in three forms.
+    """An evidence function in four forms.
 
     function: differentiable. into: logits into a buffer of evidence. chain: evidence becomes, in place, its
-    own derivative by the logits times a gradient.
+    own derivative by the logits times a gradient. scaled: the same times a number, as a new tensor; it is
+    given a zero () to add to.
+    least: the least evidence that it gives.
     """
 
     function: EvidenceFunction
     into: Callable[[Tensor, Tensor], Tensor]
     chain: Callable[[Tensor, Tensor], Tensor]
+    scaled: Callable[[Tensor, Tensor, float, Tensor], Tensor]
+    least: float = 0.0
 
 
 def _exp_into(logits: Tensor, out: Tensor) -> Tensor:
@@ -138,12 +143,34 @@ def _held_into(evidence: Tensor, out: Tensor) -> Tensor:
     return torch.clamp_max(evidence, MOST_EVIDENCE, out=out)
 
 
+def _exp_scaled(e: Tensor, gradient: Tensor, scale: float, zero: Tensor) -> Tensor:
+    return torch.addcmul(zero, e, gradient, value=scale)
+
+
+def _relu_scaled(e: Tensor, gradient: Tensor, scale: float, zero: Tensor) -> Tensor:
+    return torch.addcmul(zero, e.sign(), gradient, value=scale)
+
+
+def _softplus_scaled(e: Tensor, gradient: Tensor, scale: float, zero: Tensor) -> Tensor:
+    return torch.addcmul(zero, e.neg().expm1_(), gradient, value=-scale)
+
+
 # For what is evidence already.
-IDENTITY = Activation(_held, _held_into, lambda e, gradient: e.copy_(gradient))
+IDENTITY = Activation(
+    _held,
+    _held_into,
+    lambda e, gradient: e.copy_(gradient),
+    lambda e, gradient, scale, zero: gradient * scale,
+)
 ACTIVATIONS = {
-    "exp": Activation(exp, _exp_into, lambda e, gradient: e.mul_(gradient)),
-    "relu": Activation(relu, _relu_into, lambda e, gradient: e.sign_().mul_(gradient)),
+    "exp": Activation(
+        exp, _exp_into, lambda e, gradient: e.mul_(gradient), _exp_scaled, least=math.exp(EXP_LOWEST)
+    ),
+    "relu": Activation(relu, _relu_into, lambda e, gradient: e.sign_().mul_(gradient), _relu_scaled),
     "softplus": Activation(
-        softplus, _softplus_into, lambda e, gradient: e.neg_().expm1_().neg_().mul_(gradient)
+        softplus,
+        _softplus_into,
+        lambda e, gradient: e.neg_().expm1_().neg_().mul_(gradient),
+        _softplus_scaled,
     ),
 }

@@ -18,6 +18,8 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
+    inside_autocast,
+    inside_transform,
     looks_at_values,
     require_evidence,
     require_floating,
@@ -26,10 +28,12 @@ from nescio._checks import (
 from nescio._precision import wide_type, widest
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
-from nescio.functional._kernels.autograd import row_loss
+from nescio.functional._kernels.autograd import row_loss, row_mean
 from nescio.functional._kernels.rowwise import Risk, RiskTerms, RowLoss
+from nescio.functional._kernels.soft import is_soft_for, soft_loss, sum_of_others
 
 IGNORE_INDEX = -100
+SHIFT_OF_FLOAT32 = 3  # steps up the recurrence of digamma that a float32 needs from 1 on
 SUM_TOLERANCE = 1e-3  # of soft labels, which may come in half precision
 
 
@@ -278,6 +282,28 @@ def total_loss(
     return value, ignored
 
 
+def mean_loss(
+    name: str, x: Tensor, targets: Tensor, loss: RowLoss, ignore_index: int, validate: bool | None
+) -> Tensor | None:
+    """The mean of `total_loss` () of rows (N, K), in fewer steps; None where there is more to it than that.
+
+    loss.expected_scale must be 1 / N.
+    """
+    if torch.compiler.is_compiling() or inside_transform() or loss.prior != 1 or x.ndim != 2:
+        return None
+    is_plain = isinstance(targets, Tensor) and not targets.is_floating_point() and x.numel() > 0
+    has_terms = loss.risk is not None and loss.risk.terms is not None
+    if not is_plain or not has_terms or inside_autocast(x):
+        return None
+    require_indices(x, targets)
+    wanted, ignored = without_ignored(targets, x.shape[1], ignore_index, validate)
+    if ignored is not None:
+        return None
+    value = row_mean(x, wanted, loss)
+    _require_finite(name, x, value, validate)
+    return value
+
+
 def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) -> None:
     # A NaN in x shows in the losses, which are K times fewer to look at.
     if looks_at_values(value, validate) and not math.isfinite(float(value.detach().sum())):
@@ -361,8 +387,8 @@ def _cross_entropy_terms(
 ) -> RiskTerms:
     alpha = own + prior
     rest = total + (num_classes - 1) * prior
-    at_strength = _dirichlet.trigamma(alpha + rest)
-    own_slope = at_strength - _dirichlet.trigamma(alpha)
+    at_strength, at_own = _dirichlet.trigamma(torch.cat((alpha + rest, alpha))).chunk(2)
+    own_slope = at_strength - at_own
     return RiskTerms(_dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
 
 
@@ -416,7 +442,17 @@ def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
 
 
 def _soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
-    """The same for soft labels (M, K): plain formulas on (M, K), in the widest type."""
+    """The same for soft labels (M, K)."""
+    if inside_autocast(rows):
+        with torch.autocast(rows.device.type, enabled=False):
+            return _soft_loss(rows, soft, loss)
+    if inside_transform() or not is_soft_for(rows, soft, loss):
+        return _plain_soft_loss(rows, soft, loss)
+    return soft_loss(rows, soft, loss, _plain_soft_loss)
+
+
+def _plain_soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
+    """Plain formulas on (M, K), in the widest type, differentiable any number of times."""
     evidence = loss.activation.function(rows)
     value = evidence.new_zeros(len(rows))
     if loss.risk is not None:
@@ -460,9 +496,77 @@ def error_and_variance(evidence: Tensor, soft: Tensor, prior: float) -> tuple[Te
     return error.square(), variance
 
 
+def _soft_type2_terms(
+    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """With z the labels of the other classes: z_k / S - y_k (1 / alpha_k - 1 / S)."""
+    alpha = evidence + prior
+    rest = _dirichlet.others(evidence, prior)
+    value = (soft * torch.log1p(rest / alpha)).sum(1)
+    others = sum_of_others(soft, soft.argmax(1, keepdim=True))
+    gradient = (others * alpha - soft * rest) / ((alpha + rest) * alpha)
+    return value, gradient
+
+
+def _soft_cross_entropy_terms(
+    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """With z the labels of the other classes: z_k psi'(S) - y_k (psi'(alpha_k) - psi'(S))."""
+    alpha = evidence + prior
+    rest = _dirichlet.others(evidence, prior)
+    # The series of a float32 begin to converge early.
+    steps = SHIFT_OF_FLOAT32 if result == torch.float32 and prior >= 1 else _dirichlet.DIGAMMA_SHIFT
+    value = (soft * _dirichlet.digamma_difference(alpha, rest, steps)).sum(1)
+    at_strength = _dirichlet.trigamma(alpha.sum(1)).unsqueeze(1)
+    others = sum_of_others(soft, soft.argmax(1, keepdim=True))
+    return value, others * at_strength - soft * (_dirichlet.trigamma(alpha, steps) - at_strength)
+
+
+def _soft_squared_error_terms(
+    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    return _soft_square_terms(evidence, soft, prior, has_variance=True)
+
+
+def _soft_brier_terms(
+    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    return _soft_square_terms(evidence, soft, prior, has_variance=False)
+
+
+def _soft_square_terms(
+    evidence: Tensor, soft: Tensor, prior: float, has_variance: bool
+) -> tuple[Tensor, Tensor]:
+    """With D_j the derivative of the risk by p_j: [D_k (1 - p_k) - sum_{j != k} D_j p_j] / S, and where
+    there is a variance also what it loses as S + 1 grows.
+    """
+    top = evidence.argmax(1, keepdim=True)
+    alpha = evidence + prior
+    rest = sum_of_others(evidence, top) + (evidence.shape[1] - 1) * prior
+    strength = alpha + rest
+    inverse = 1 / strength
+    p = alpha * inverse
+    not_p = rest * inverse
+    # y - p, written with 1 - p where p is near one.
+    error = torch.where(alpha > rest, not_p - (1 - soft), soft - p)
+    by_p = -2 * error
+    value = error.square()
+    if not has_variance:
+        gradient = (by_p * not_p - sum_of_others(by_p * p, top)) * inverse
+        return value.sum(1), gradient
+    shrink = 1 / (strength + 1)
+    variance = p * not_p * shrink
+    by_p = by_p + (not_p - p) * shrink
+    gradient = (by_p * not_p - sum_of_others(by_p * p, top)) * inverse
+    gradient = gradient - (variance.sum(1, keepdim=True) * shrink)
+    return (value + variance).sum(1), gradient
+
+
 RISKS: dict[str, Risk] = {
-    "squared_error": Risk(_squared_error_terms, _soft_squared_error, uses_squares=True),
-    "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy),
-    "type2": Risk(_type2_terms, _soft_type2),
-    "brier": Risk(_brier_terms, _soft_brier, uses_squares=True),
+    "squared_error": Risk(
+        _squared_error_terms, _soft_squared_error, uses_squares=True, soft_terms=_soft_squared_error_terms
+    ),
+    "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy, soft_terms=_soft_cross_entropy_terms),
+    "type2": Risk(_type2_terms, _soft_type2, soft_terms=_soft_type2_terms),
+    "brier": Risk(_brier_terms, _soft_brier, uses_squares=True, soft_terms=_soft_brier_terms),
 }

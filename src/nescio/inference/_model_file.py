@@ -21,12 +21,19 @@ A file holds the tensors of the module's state, and beside them a header, which 
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from nescio._files import named, read_tensors, write_tensors
 from nescio.data.preprocess import BYTES, Preprocess
@@ -50,6 +57,16 @@ TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 MODEL_NAME = "model.safetensors"  # in the folder of a run
 VERSIONS_OF = ("nescio", "torch", "safetensors")
+MOST_INPUTS = 2**26  # numbers of one input: a picture of 4096 x 4096 in colour has fewer
+# Parts of a network that a file may ask for, by the number of its tensors: some parts have no tensor of their
+# own, and some are put in the place of others while a network is built.
+PARTS_PER_TENSOR = 16
+PARTS_AT_LEAST = 256
+# What the settings of a file that was written by somebody else can make their readers raise.
+UNFIT = (
+    *(NescioError, ArithmeticError, AttributeError, LookupError, MemoryError, OSError),
+    *(RuntimeError, TypeError, ValueError),
+)
 
 
 class ModelParts(NamedTuple):
@@ -133,7 +150,7 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         if header.get("posthoc") is not None:
             posthoc = Posthoc.from_parts(header["posthoc"], named(tensors, TRUST))
             tensors = _without(tensors, TRUST)
-        parts = _parts_from_header(header, module, method)._replace(posthoc=posthoc)
+        parts = _parts_from_header(header, tensors, module, method)._replace(posthoc=posthoc)
         if header.get("seen") is not None and digests is not None:
             seen = SeenSamples.from_dict(header["seen"], digests.long() + 2**31)
             parts = parts._replace(seen=seen)
@@ -145,8 +162,8 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         _load_weights(parts.module, tensors)
     except KeyError as error:
         raise ModelFileError(f"{path} does not fit together: its header lacks {error}") from error
-    except (NescioError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        reason = " ".join(str(error).split())
+    except UNFIT as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelFileError(f"{path} does not fit together: {reason}") from error
     return parts
 
@@ -171,6 +188,7 @@ def _load_weights(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 def _parts_from_header(
     header: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
     given_module: nn.Module | None,
     given_method: Method | type[Method] | None,
 ) -> ModelParts:
@@ -184,7 +202,7 @@ def _parts_from_header(
     if given_module is not None:
         module = method.check_module(given_module)
     elif spec is not None:
-        module = method.build(spec)
+        module = _built(lambda: method.build(spec), _without(tensors, ENCODER))
     else:
         raise InputError("the network was the user's own: give it, load(path, network=...)")
     return ModelParts(
@@ -195,7 +213,7 @@ def _parts_from_header(
         network=spec,
         rule=rule,
         training=header["training"],
-        encoder=_encoder_from_header(header.get("encoder")),
+        encoder=_encoder_from_header(header.get("encoder"), named(tensors, ENCODER)),
         sets=sets,
         seen=None,  # its digests are among the tensors
         posthoc=None,
@@ -211,6 +229,8 @@ def _check_parts(parts: ModelParts) -> None:
         input_shape = (parts.encoder.spec.num_features,)  # which is what the head takes
         if parts.encoder.scaling.input_shape != input_shape:
             raise InputError(f"features {input_shape}, but scaling for {parts.encoder.scaling.input_shape}")
+    if math.prod(parts.preprocess.input_shape) > MOST_INPUTS:
+        raise InputError(f"inputs of at most {MOST_INPUTS:,} numbers, got {parts.preprocess.input_shape}")
     if len(set(parts.classes)) != num_classes:
         raise InputError("two classes have the same name")
     if spec is not None and spec.num_classes != num_classes:
@@ -244,11 +264,63 @@ def _method_from_header(settings: Mapping[str, Any], given: Method | type[Method
     return given(**fields)
 
 
-def _encoder_from_header(data: Mapping[str, Any] | None) -> FrozenEncoder | None:
+def _encoder_from_header(
+    data: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]
+) -> FrozenEncoder | None:
     if data is None:
         return None
     spec = spec_from_dict(data["spec"])
-    return FrozenEncoder(spec, build_encoder(spec), Preprocess.from_dict(data["scaling"]))
+    module = _built(lambda: build_encoder(spec), tensors)
+    return FrozenEncoder(spec, module, Preprocess.from_dict(data["scaling"]))
+
+
+def _built(build: Callable[[], nn.Module], tensors: Mapping[str, Tensor]) -> nn.Module:
+    """The network, once it is known that the tensors of the file are its own.
+
+    Its settings were written by somebody else and may ask for any size: it is built without memory first.
+    """
+    with _few_parts(PARTS_AT_LEAST + PARTS_PER_TENSOR * len(tensors)):
+        try:
+            with torch.device("meta"):
+                sketch = build()
+        except RuntimeError as error:
+            if "meta" not in str(error):
+                raise
+            return build()  # a network of somebody's own that looks at its values while it is built
+    for name, expected in sketch.state_dict().items():
+        if name not in tensors:
+            raise InputError(f"the network has a tensor {name}, the file has none")
+        if tensors[name].shape != expected.shape:
+            found = tuple(tensors[name].shape)
+            raise InputError(
+                f"size mismatch for {name}: {tuple(expected.shape)} in the network, {found} in the file"
+            )
+    return build()
+
+
+@contextmanager
+def _few_parts(most: int) -> Iterator[None]:
+    """Refuse to build a network of more modules and parameters than this."""
+    thread = threading.get_ident()
+    count = 0
+
+    def counted(module: nn.Module, name: str, part: object) -> None:
+        nonlocal count
+        if threading.get_ident() != thread:
+            return
+        count += 1
+        if count > most:
+            raise InputError(f"its settings ask for a network of more than {most} parts, its tensors do not")
+
+    hooks = (
+        register_module_module_registration_hook(counted),
+        register_module_parameter_registration_hook(counted),
+    )
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _preprocess_from_header(header: Mapping[str, Any]) -> Preprocess:

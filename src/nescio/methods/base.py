@@ -28,6 +28,10 @@ _ASKED_FOR = {
     Ability.PRETRAINED: "pretrained weights",
 }
 
+# More than these is a mistake, or a file that somebody wrote to keep its reader busy.
+MOST_SAMPLES = 10_000
+MOST_MEMBERS = 1_000
+
 
 class Batch(NamedTuple):
     """What a loss is computed on.

@@ -194,7 +194,7 @@ class Run:
             remove_leftovers(written)
         try:
             present = json.loads(path.read_text())
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # no UTF-8, or no JSON
             raise TrainingError(f"{path} is damaged; remove {self.folder} to start anew") from error
         changes = _changes(_with_later_settings(present, self._settings), self._settings)
         if not changes:

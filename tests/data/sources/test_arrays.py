@@ -19,6 +19,7 @@ from nescio.data import (
     _stored,
     open_source,
 )
+from nescio.data.sources import _arrays
 from nescio.errors import DataError
 
 
@@ -111,6 +112,18 @@ def test_npz_that_claims_more_than_there_is_memory(tmp_path):
         packed.writestr("images.npy", header.getvalue())
     with pytest.raises(DataError, match=r"d\.npz is not an \.npz file of plain arrays"):
         from_npz(tmp_path / "d.npz")
+
+
+def test_npz_of_a_few_bytes_that_would_fill_the_memory(tmp_path, monkeypatch):
+    path = tmp_path / "zeros.npz"
+    np.savez_compressed(path, images=np.zeros((1000, 100, 100), np.uint8), labels=np.arange(1000) % 2)
+    assert len(open_source(path)) == 1000  # ten megabytes are nothing
+    monkeypatch.setattr(_arrays, "MOST_UNPACKED", 1_000_000)
+    with pytest.raises(DataError, match=r"zeros.npz: images would take 10,000,128 bytes"):
+        open_source(path)
+    random = np.random.default_rng(0).integers(0, 9, (1000, 100, 100), dtype=np.uint8)
+    np.savez_compressed(path, images=random, labels=np.arange(1000) % 2)
+    assert len(open_source(path)) == 1000  # as tight as data is
 
 
 def test_npz_never_unpickles(tmp_path):

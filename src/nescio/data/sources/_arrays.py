@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import struct
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,9 +27,13 @@ from nescio.errors import DataError
 
 # What numpy and zipfile raise on a file that is none, or a damaged one, or one that claims too much.
 UNREADABLE = (
-    *(EOFError, MemoryError, OSError, OverflowError, RuntimeError, SyntaxError, ValueError),
-    *(zipfile.BadZipFile, zlib.error),
+    *(ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
+    *(SyntaxError, TypeError, ValueError, struct.error, tokenize.TokenError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
+# A file that unpacks to more than this is refused where it is also packed tighter than data is: zeros alone.
+MOST_UNPACKED = 256_000_000
+TIGHTEST = 100
 CONTENT = ("images", "features")
 _ZIP_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
 
@@ -109,7 +116,8 @@ def _arrays(place: Place) -> dict[str, np.ndarray | StoredArray]:
             # One that can't be read row by row is read as a whole.
             with suppress(DataError):
                 return {"inputs": StoredArray.open(place.path)}
-        with place.open_file() as raw:
+        with place.open_file() as raw, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of numpy and zipfile, about what is odd in a file
             file = np.load(raw, allow_pickle=False)
             if isinstance(file, np.ndarray):
                 return {"inputs": file}
@@ -132,6 +140,8 @@ def _members(place: Place, file: np.lib.npyio.NpzFile) -> dict[str, np.ndarray |
         listed = ", ".join(found[:12]) or "nothing"
         raise DataError(f"{place.short_name} must hold images or features, got {listed}")
     arrays: dict[str, np.ndarray | StoredArray] = {}
+    for content in (contents[0], "labels", "classes"):
+        _require_likely_size(place, file, content)
     stored = _stored_member(place, f"{contents[0]}.npy")
     arrays["inputs"] = file[contents[0]] if stored is None else stored
     if contents[0] == "images":
@@ -140,6 +150,19 @@ def _members(place: Place, file: np.lib.npyio.NpzFile) -> dict[str, np.ndarray |
         if content in found:
             arrays[content] = file[content]
     return arrays
+
+
+def _require_likely_size(place: Place, file: np.lib.npyio.NpzFile, content: str) -> None:
+    """Refuse an array by what the file announces: a few bytes may stand for gigabytes of zeros."""
+    assert file.zip is not None
+    for member in file.zip.infolist():
+        if member.filename not in (content, f"{content}.npy"):
+            continue
+        if member.file_size > max(MOST_UNPACKED, TIGHTEST * member.compress_size):
+            raise DataError(
+                f"{place.short_name}: {content} would take {member.file_size:,} bytes, which the file packs "
+                f"into {member.compress_size:,}; save it without compression to read it"
+            )
 
 
 def _stored_member(place: Place, name: str) -> StoredArray | None:

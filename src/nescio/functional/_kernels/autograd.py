@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import inside_transform
+from nescio._checks import inside_autocast, inside_transform
 from nescio._precision import has_float64
 from nescio.functional._kernels.rowwise import RowLoss, differentiable
 from nescio.functional._kernels.rowwise import evaluate as evaluate_in_blocks
+from nescio.functional._kernels.small import evaluate_small, is_small
 from nescio.functional._kernels.traced import TracedRowLoss, evaluate_traced
 
 
@@ -30,10 +31,15 @@ def row_loss(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
     return _apply(x, targets, loss)
 
 
+def row_mean(x: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
+    """The mean of `row_loss` () for prior 1, in fewer steps; loss.expected_scale must be 1 / M."""
+    value: Tensor = _RowMean.apply(x, targets, loss)  # type: ignore[no-untyped-call]
+    return value
+
+
 def _apply(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
-    device = x.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        with torch.autocast(device, enabled=False):
+    if inside_autocast(x):
+        with torch.autocast(x.device.type, enabled=False):
             return _apply(x, targets, loss)
     if loss.prior != 1:
         return differentiable(x, targets, loss)  # the fast evaluation is for prior 1
@@ -55,6 +61,9 @@ def _inside_the_compiler(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Te
 def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
     """The loss (M,), and its gradient with respect to x (M, K) times the expected scale."""
     if x.dtype == torch.float64 or has_float64(x.device):
+        if targets is not None and loss.divergence_weight and is_small(x):
+            value, gradient = evaluate_small(x, targets, loss)
+            return value.to(x.dtype), gradient
         return evaluate_in_blocks(x, targets, loss)
     value, gradient = evaluate_traced(x, targets, loss)
     return value, gradient * loss.expected_scale
@@ -78,6 +87,31 @@ class _RowLoss(torch.autograd.Function):
         if gradient is None:  # a second backward pass over the same graph
             gradient = evaluate(x.detach(), targets, ctx.loss)[1]
         return _scaled(x, targets, gradient, weight, ctx.loss), None, None
+
+
+class _RowMean(torch.autograd.Function):
+    """The mean of the losses: neither they nor their weights, all alike, are kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
+        value, ctx.gradient = evaluate(x, targets, loss)
+        ctx.loss = loss
+        ctx.save_for_backward(x, targets)
+        return value.mean()
+
+    @staticmethod
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, None, None]:
+        x, targets = ctx.saved_tensors
+        gradient = ctx.gradient
+        ctx.gradient = None
+        if gradient is None:  # a second backward pass over the same graph
+            gradient = evaluate(x.detach(), targets, ctx.loss)[1]
+        if torch.is_grad_enabled():  # someone may differentiate it
+            of_rows = (weight * ctx.loss.expected_scale).expand(x.shape[0])
+            return _scaled(x, targets, gradient, of_rows, ctx.loss), None, None
+        if _is_number(weight, 1.0):
+            return gradient, None, None
+        return gradient * weight, None, None
 
 
 class _TransformableRowLoss(torch.autograd.Function):
@@ -122,13 +156,20 @@ def _scaled(x: Tensor, targets: Tensor | None, gradient: Tensor, weight: Tensor,
 
 def _is_everywhere(weight: Tensor, scale: float) -> bool:
     """Whether an expanded number on the CPU, as sum() sends back, is this one up to rounding."""
-    if weight.device.type != "cpu" or weight.stride() != (0,) or not len(weight):
+    if weight.stride() != (0,) or not len(weight):
+        return False
+    return _is_number(weight[0], scale)
+
+
+def _is_number(weight: Tensor, expected: float) -> bool:
+    """Whether () on the CPU, where a look costs nothing, is this number up to rounding."""
+    if weight.device.type != "cpu":
         return False
     try:
-        sent = float(weight[0])
+        sent = float(weight)
     except RuntimeError:  # a batch of backward passes: there is no one number
         return False
-    return abs(sent / scale - 1) <= torch.finfo(weight.dtype).eps
+    return abs(sent / expected - 1) <= torch.finfo(weight.dtype).eps
 
 
 class _Scaled(torch.autograd.Function):

@@ -38,12 +38,15 @@ class Risk(NamedTuple):
     terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
     float64), K and the prior; None for a risk that these do not decide, which has its other form alone.
     soft: from evidence, soft labels (M, K) in float64 and the prior to (M,), differentiable.
+    soft_terms: the same with its gradient by the evidence (M, K), not differentiable, exact enough for
+    results of a type; None where that has not been derived.
     uses_squares: whether `terms` looks at its third argument; else that is zero.
     """
 
     terms: Callable[[Tensor, Tensor, Tensor, int, float], RiskTerms] | None
     soft: Callable[[Tensor, Tensor, float], Tensor]
     uses_squares: bool = False
+    soft_terms: Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]] | None = None
 
 
 class RowLoss(NamedTuple):

@@ -14,7 +14,7 @@ from nescio._checks import require_number, require_whole
 from nescio.encoders import Ability, EncoderSpec
 from nescio.errors import InputError
 from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
-from nescio.methods.base import Batch, Method
+from nescio.methods.base import MOST_SAMPLES, Batch, Method
 from nescio.opinions.categorical import Categorical, Prediction
 
 _USUAL_SHARE = 0.5
@@ -27,7 +27,7 @@ class Dropout(Method):
     The share that is switched off is the encoder's own; 0.5 where nobody has chosen one.
 
     Args:
-        samples: Number of passes that a prediction averages.
+        samples: Number of passes that a prediction averages, at most 10,000.
         weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
 
     Raises:
@@ -50,7 +50,7 @@ class Dropout(Method):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require_whole("samples", self.samples)
+        require_whole("samples", self.samples, most=MOST_SAMPLES)
         require_number("weight_decay", self.weight_decay)
 
     @property

@@ -16,7 +16,7 @@ from nescio.data.preprocess import input_range_of
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.methods._shared import softmax_loss, weight_penalty
-from nescio.methods.base import Batch, Method
+from nescio.methods.base import MOST_MEMBERS, Batch, Method
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Ensemble(Method):
     Each is trained on its inputs x and on x + epsilon * range * sign(d loss / d x), the fast gradient sign.
 
     Args:
-        num_members: Number of networks.
+        num_members: Number of networks, at most 1,000.
         epsilon: The adversarial step as a part of the inputs' range, from 0 (none) to below 1.
         weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
 
@@ -55,7 +55,7 @@ class Ensemble(Method):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require_whole("num_members", self.num_members)
+        require_whole("num_members", self.num_members, most=MOST_MEMBERS)
         require_number("epsilon", self.epsilon)
         if self.epsilon >= 1:
             raise InputError(

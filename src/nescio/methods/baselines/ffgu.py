@@ -15,7 +15,7 @@ from nescio.encoders import Ability, EncoderSpec, Layers
 from nescio.errors import InputError
 from nescio.functional import linear_annealing
 from nescio.methods._shared import mean_of_softmax, softmax_loss
-from nescio.methods.base import Batch, Method
+from nescio.methods.base import MOST_SAMPLES, Batch, Method
 from nescio.methods.baselines._bayesian import (
     divergence,
     gaussian_convolution,
@@ -35,7 +35,7 @@ class FFGU(Method):
     with the mean of softmax over sampled weights.
 
     Args:
-        samples: Number of weight samples that a prediction averages.
+        samples: Number of weight samples that a prediction averages, at most 10,000.
         warm_up_epochs: Number of epochs over which the divergence grows to its full weight; 0 for none.
         initial_sigma: Standard deviation of every weight before training, above 0 and at most 1.
 
@@ -59,7 +59,7 @@ class FFGU(Method):
     initial_sigma: float = 0.01
 
     def __post_init__(self) -> None:
-        require_whole("samples", self.samples)
+        require_whole("samples", self.samples, most=MOST_SAMPLES)
         require_number("warm_up_epochs", self.warm_up_epochs)
         require_number("initial_sigma", self.initial_sigma)
         if not 0 < self.initial_sigma <= 1:

@@ -12,6 +12,7 @@ from nescio._checks import at_least_float32, require_whole
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.functional.evidence import logits_for
+from nescio.methods.base import MOST_MEMBERS
 from nescio.methods.evidential.edl import EDL
 from nescio.opinions.fusion import fuse
 from nescio.opinions.opinion import Opinion
@@ -37,7 +38,7 @@ class EDLEnsemble(EDL):
         annealing_epochs: Number of epochs over which the KL term grows to its weight.
         weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
         output_bias: Initial value of the biases of the last layer, as of `EDL`.
-        num_members: Number of networks.
+        num_members: Number of networks, at most 1,000.
         fusion: "averaging", "cumulative" or "weighted".
 
     Raises:
@@ -62,7 +63,7 @@ class EDLEnsemble(EDL):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole("num_members", self.num_members)
+        require_whole("num_members", self.num_members, most=MOST_MEMBERS)
         if self.fusion not in FUSIONS:
             raise InputError(f"fusion must be one of {', '.join(FUSIONS)}, got {self.fusion!r}")
 
