@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from nescio.plots import PALETTE, add_legend, panels, style
 from nescio.studies._figures import Figure
-from nescio.studies.successors._arms import ARMS, label
+from nescio.studies.successors._arms import ARMS, label, labels
 from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
 from nescio.studies.successors._results import (
     PLAIN,
@@ -71,6 +71,8 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
             f"Friedman's test p = {found.p_value:.2g}, "
             f"critical difference {found.critical_difference:.1f} ranks"
         )
+        if found.not_ranked:
+            said[-1] += f", without {labels(found.not_ranked)}"
         for arm, mean in found.mean_ranks.items():
             rows.append({"variant": variant, "method": arm, "mean_rank": mean})
     caption = (

@@ -72,6 +72,11 @@ class Ranking:
     p_value: float
     critical_difference: float
 
+    @property
+    def not_ranked(self) -> tuple[str, ...]:
+        """The arms of the study that are left out, as they were not measured on all of the blocks."""
+        return tuple(arm for arm in ALL_ARMS if arm not in self.mean_ranks)
+
     def groups(self) -> list[tuple[str, ...]]:
         """The largest groups of arms of which no two differ, in the order of their ranks."""
         ordered = sorted(self.mean_ranks, key=lambda arm: self.mean_ranks[arm])
@@ -135,7 +140,12 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ranking | None:
-    """Rank the arms over the data sets on which all of them were measured; None while there are too few."""
+    """Rank the arms over the data sets on which all of them were measured.
+
+    While there are fewer than two such, over the data sets on which at least half of the arms were measured,
+    those that were measured on all of these: a part of the study that is finished can be read. None while
+    there are too few for that too.
+    """
     values: dict[str, dict[str, float]] = {}
     for block, study_set, ood in _blocks(criterion):
         row = {}
@@ -146,9 +156,21 @@ def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ra
                 value = results.auroc(study_set, arm, variant, ood)
             if value is not None:
                 row[arm] = value
-        if len(row) == len(ALL_ARMS):
-            values[block] = row
-    return rank(values, criterion.is_higher_better)
+        values[block] = row
+    whole = {block: row for block, row in values.items() if len(row) == len(ALL_ARMS)}
+    if len(whole) < LEAST_BLOCKS:
+        whole = _shared_part(values)
+    return rank(whole, criterion.is_higher_better)
+
+
+def _shared_part(values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Of the blocks with at least half of the arms, the arms that all of these have."""
+    blocks = [block for block, row in values.items() if 2 * len(row) >= len(ALL_ARMS)]
+    arms = [arm for arm in ALL_ARMS if all(arm in values[block] for block in blocks)]
+    part = {}
+    for block in blocks:
+        part[block] = {arm: values[block][arm] for arm in arms}
+    return part
 
 
 def _blocks(criterion: Criterion) -> list[tuple[str, str, str]]:
