@@ -26,6 +26,7 @@ from nescio.studies.successors._sets import ALL_ARMS, SETS
 LEVEL = 0.05
 LEAST_METHODS = 3  # Friedman's test is for more than two
 LEAST_BLOCKS = 2
+LEAST_SHARE = 1 / 3  # of the arms, on a data set that a part of the study is ranked over
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ def critical_difference(methods: int, blocks: int) -> float:
 def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ranking | None:
     """Rank the arms over the data sets on which all of them were measured.
 
-    While there are fewer than two such, over the data sets on which at least half of the arms were measured,
-    those that were measured on all of these: a part of the study that is finished can be read. None while
-    there are too few for that too.
+    While there are fewer than two such: over the data sets on which at least a third of the arms were
+    measured, those that were measured on all of these, so that what is finished of the study can be read.
+    None while there are too few for that too.
     """
     values: dict[str, dict[str, float]] = {}
     for block, study_set, ood in _blocks(criterion):
@@ -164,8 +165,8 @@ def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ra
 
 
 def _shared_part(values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Of the blocks with at least half of the arms, the arms that all of these have."""
-    blocks = [block for block, row in values.items() if 2 * len(row) >= len(ALL_ARMS)]
+    """Of the blocks with enough of the arms, the arms that all of these have."""
+    blocks = [block for block, row in values.items() if len(row) >= LEAST_SHARE * len(ALL_ARMS)]
     arms = [arm for arm in ALL_ARMS if all(arm in values[block] for block in blocks)]
     part = {}
     for block in blocks:
