@@ -14,7 +14,7 @@ them: none of them is used here. docs/decisions/0021 has the numbers.
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -87,9 +87,11 @@ def changed_rows(train: Tensor, rows: Tensor) -> dict[str, Tensor]:
     }
 
 
-def settings_to_try(num_features: int) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
-    """Ways to measure a distance, each with its name."""
-    for is_unit in (True, False):
+def settings_to_try(
+    num_features: int, lengths: Sequence[bool]
+) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
+    """Ways to measure a distance, each with its name; lengths: whether features are brought to length one."""
+    for is_unit in lengths:
         length = "unit length" if is_unit else "as it is"
         for directions in (32, 64, 128, ALL_DIRECTIONS):
             if directions >= num_features and directions != ALL_DIRECTIONS:
@@ -109,9 +111,16 @@ def _fitted(kind: str, directions: int, k: int, is_unit: bool) -> Callable[[Tens
     return fit
 
 
-def print_rows(layer: str, train: Tensor, labels: Tensor, known: Tensor, ood: dict[str, Tensor]) -> None:
+def print_rows(
+    layer: str,
+    train: Tensor,
+    labels: Tensor,
+    known: Tensor,
+    ood: dict[str, Tensor],
+    lengths: Sequence[bool] = (True, False),
+) -> None:
     """A line for each way to measure at a layer: the mean AUROC, and that of each OOD set."""
-    for name, fit in settings_to_try(train.shape[1]):
+    for name, fit in settings_to_try(train.shape[1], lengths):
         distance = fit(train, labels)
         of_known = distances_of(distance, known)
         found = {}
@@ -202,7 +211,8 @@ def heads(name: str, first: int, step: int, weight: float | None) -> None:
         features = {"left out": features_at(model, ood.inputs, layer)}
         of_known = features_at(model, test.inputs, layer)
         labels = model.labels_of(train)
-        print_rows(layer, features_at(model, train.inputs, layer), labels, of_known, features)
+        of_train = features_at(model, train.inputs, layer)
+        print_rows(layer, of_train, labels, of_known, features, lengths=(True,))
     print_said("as trained", model, test, ood)
     for directions in DIRECTIONS_OF_HEADS:
         _distances.DIRECTIONS = directions
