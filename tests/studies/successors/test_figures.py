@@ -41,7 +41,7 @@ def test_a_critical_difference_that_does_not_fit_is_said():
     draw_ranks(
         axes, Ranking({"softmax": 1.0, "edl": 2.0, "red": 3.0}, ("x", "y"), 0.0, 1.0, 2.5), "as trained"
     )
-    assert "critical difference 2.5, more than the whole scale" in texts(axes)
+    assert "critical difference 2.5 (cut off)" in texts(axes)
     axes = Picture().subplots()
     draw_ranks(
         axes, Ranking({"softmax": 1.0, "edl": 2.0, "red": 3.0}, ("x", "y"), 0.0, 1.0, 1.5), "as trained"

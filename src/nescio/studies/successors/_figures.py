@@ -148,7 +148,7 @@ def _draw_difference(axes: Axes, difference: float, count: int) -> None:
         axes.plot([end, end], [level - 0.05, level + 0.05], color=INK, linewidth=1.6)
     text = f"critical difference {difference:.1f}"
     if shown < difference:
-        text += ", more than the whole scale"
+        text += " (cut off)"
     axes.text(start + shown / 2, level - 0.08, text, ha="center", va="bottom", fontsize=10, color=INK)
 
 
