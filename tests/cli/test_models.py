@@ -313,6 +313,51 @@ def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
     assert run("calibrate", tmp_path / "run", "--data", "held-out", "--posthoc", "temperature")[0] == 0
 
 
+def changed(path, source, change):
+    """A copy of a table whose rows, without the header, are changed."""
+    header, *rows = source.read_text().splitlines()
+    path.write_text("\n".join([header, *change(rows)]) + "\n")
+    return path
+
+
+def of_other_classes(rows):
+    return [row[:-1] + {"a": "c", "b": "d"}[row[-1]] for row in rows]
+
+
+def with_nan(rows):
+    return [*rows[:-1], "nan,inf,1.0,a"]
+
+
+def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1, "--posthoc", "none")[0] == 0
+    file = tmp_path / "run" / "model.safetensors"
+    before = file.read_bytes()
+    refused = {
+        "other.csv": (of_other_classes, "classes that the model never saw: c, d"),
+        "few.csv": (lambda rows: rows[:20], "it needs 50 held-out inputs, got 20"),
+        "nan.csv": (with_nan, "nan"),
+    }
+    for name, (change, reason) in refused.items():
+        data = changed(tmp_path / name, clouds[1], change)
+        code, out, err = run("calibrate", tmp_path / "run", "--data", data, "--training", clouds[0])
+        assert (code, out) == (1, ""), name
+        assert reason in err.lower(), err
+        assert file.read_bytes() == before, name
+    # Training rows that are all the same have no distances; the temperature is fitted all the same.
+    same = changed(tmp_path / "same.csv", clouds[0], lambda rows: ["1,1,1,a", "1,1,1,b"] * 50)
+    code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", same)
+    assert code == 0
+    assert "rows that are all the same" in out + err
+    assert "trust: by" not in out
+    # A single class is no calibration data; that one of several may be absent is tested in tests/inference.
+    fitted = file.read_bytes()
+    half = changed(tmp_path / "half.csv", clouds[1], lambda rows: [row for row in rows if row[-1] == "a"])
+    code, out, err = run("calibrate", tmp_path / "run", "--data", half, "--training", clouds[0])
+    assert (code, out) == (1, "")
+    assert "half.csv needs two or more classes, got ['a']" in err
+    assert file.read_bytes() == fitted
+
+
 def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):
     words = ("--method", "ensemble", "--set", "num_members=2", "--epochs", 2, "--patience", 2)
     code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)

@@ -216,7 +216,10 @@ def test_without_posthoc_nothing_is_set_aside() -> None:
     assert "posthoc" not in model.training
 
 
-@pytest.mark.parametrize(("count", "expected"), [(100_000, MOST_SET_ASIDE), (1000, 100), (250, 25), (249, 0)])
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(100_000, MOST_SET_ASIDE), (1000, 100), (484, 50), (400, 50), (399, 39), (250, 25), (249, 0)],
+)
 def test_how_much_is_set_aside(count: int, expected: int) -> None:
     labels = torch.arange(count) % 2
     rows = rows_set_aside(Table(torch.zeros(count, 1), labels, ("a", "b"), "rows"), "all", 0)

@@ -5,13 +5,17 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from tests.inference.test_awkward_inputs import files_of, image_arrays, pictures, row_arrays, saved, written
 
+from nescio.data import Table
 from nescio.encoders import LeNetSpec, MLPSpec
+from nescio.inference.bulk import predict_to_file
 from nescio.inference.model import TrainedModel
 from nescio.inference.records import predict_records
 from nescio.methods import EDL, Softmax
 from nescio.serve.app import create_app
+from nescio.training import TrainingSettings
 
 GREY = LeNetSpec(1, 16, 16, 3, filters=(4, 4), hidden=8)
 COLOUR = LeNetSpec(3, 16, 16, 3, filters=(4, 4), hidden=8)
@@ -82,3 +86,38 @@ def test_arrays_of_pixels(ask, model, tmp_path):
 def test_arrays_of_rows(ask, model, tmp_path):
     arrays = check_arrays(ask, model(MLPSpec(3, 3, hidden=(8,)), EDL()), tmp_path / "rows", row_arrays())
     assert len(arrays) == 6
+
+
+@pytest.mark.parametrize("method", [EDL(), Softmax()])
+def test_temperature_and_trust_are_the_same_in_every_form(ask, tmp_path, method):
+    """Saved and loaded, by `predict --out`, and over HTTP: known rows, and one that lies far from all."""
+    labels = torch.arange(700) % 2
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(700, 3, generator=generator) + 3 * labels[:, None]
+    data = Table(rows, labels, ("a", "b"), "clouds")
+    settings = TrainingSettings(epochs=2, batch_size=32, device="cpu", precision="float32")
+    fitted = TrainedModel.train(data, method, settings=settings, posthoc="all")
+    assert fitted.posthoc is not None
+    assert fitted.posthoc.trust is not None
+    assert fitted.posthoc.temperature is not None
+    fitted.save(tmp_path / "model.safetensors")
+    asked = np.concatenate([rows[:20].numpy(), np.full((1, 3), 500, np.float32)])
+    np.save(tmp_path / "asked.npy", asked)
+    expected = fitted.records(torch.from_numpy(asked))
+    assert expected[-1]["p_value"] == min(record["p_value"] for record in expected) < 0.05
+    assert expected[-1]["uncertainty"] > 0.99
+    loaded = TrainedModel.load(tmp_path / "model.safetensors")
+    assert loaded.records(torch.from_numpy(asked)) == expected
+
+    def without_names(records):
+        return [{key: value for key, value in record.items() if key != "name"} for record in records]
+
+    predict_to_file(tmp_path / "model.safetensors", [tmp_path / "asked.npy"], tmp_path / "said.jsonl")
+    lines = (tmp_path / "said.jsonl").read_text().splitlines()
+    of_file = without_names(map(json.loads, lines))
+    for said, record in zip(of_file, expected, strict=True):
+        for name in ("label", "uncertainty", "p_value"):
+            assert said[name] == record[name], name
+    body = json.dumps({"inputs": asked.tolist()})
+    response = ask("POST", "/v1/opinions", app=create_app({"model": loaded}), content=body, headers=JSON)
+    assert without_names(response.json()["results"][0]["opinions"]) == without_names(expected)

@@ -27,6 +27,7 @@ WANTED = ("all", "temperature", "trust", "none")
 SHARE = 0.1  # of the training data that is set aside
 MOST_SET_ASIDE = 5000
 LEAST_SET_ASIDE = 25  # fewer say less of a temperature than its usual value, 1, does
+LEAST_FOR_TRUST = 400  # of so many samples, as many are set aside as trust needs, at most an eighth
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ def rows_set_aside(data: Dataset | Table | Texts, posthoc: str, seed: int) -> Te
     if posthoc == "none":
         return None
     share = min(SHARE, MOST_SET_ASIDE / len(data))
+    if len(data) >= LEAST_FOR_TRUST:
+        share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
     if int(share * len(data)) < LEAST_SET_ASIDE:
         return None
     try:

@@ -141,8 +141,17 @@ def test_the_temperature_raises_no_nll(after, mark):
     [((0.012, 0.005, 0.01), REPRODUCED), ((0.02, 0.01, 0.01), PARTLY), ((0.02, 0.02, 0.01), NOT_REPRODUCED)],
 )
 def test_calibrated_about_as_softmax(ece, mark):
-    made = []
+    with_both = []
+    with_temperature = []
     for study_set, value in zip(SETS, ece, strict=True):
-        made.append(result("red", study_set, ece=0.2, posthoc={"ece": value}))
-        made.append(result("softmax", study_set, ece=0.3, posthoc={"ece": 0.01}))
-    assert verdict("Of this library: with temperature", results_of(made), "red").mark == mark
+        for made, names in (
+            (with_both, ("posthoc", "temperature")),
+            (with_temperature, ("temperature", "posthoc")),
+        ):
+            counted, other = names
+            made.append(result("red", study_set, ece=0.2, **{counted: {"ece": value}, other: {"ece": 0.9}}))
+            made.append(
+                result("softmax", study_set, ece=0.3, **{counted: {"ece": 0.01}, other: {"ece": 0.9}})
+            )
+    assert verdict("Of this library: with temperature and", results_of(with_both), "red").mark == mark
+    assert verdict("Of this library: with the temperature", results_of(with_temperature), "red").mark == mark

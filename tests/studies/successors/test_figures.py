@@ -1,7 +1,9 @@
+from matplotlib.figure import Figure as Picture
 from tests.studies.successors.made import EMPTY, result, results_of
 
 from nescio.studies.successors._arms import label
-from nescio.studies.successors._figures import draw
+from nescio.studies.successors._figures import draw, draw_ranks
+from nescio.studies.successors._ranks import Ranking
 from nescio.studies.successors._sets import ALL_ARMS
 
 
@@ -32,6 +34,19 @@ def test_ranks_with_a_label_for_every_method_and_the_critical_difference():
     assert any(text.startswith("critical difference") for text in said)
     assert figure.rows[0] == {"variant": "plain", "method": "softmax", "mean_rank": 1.0}
     assert "letter, A to T: letter U to Z" in figure.caption
+
+
+def test_a_critical_difference_that_does_not_fit_is_said():
+    axes = Picture().subplots()
+    draw_ranks(
+        axes, Ranking({"softmax": 1.0, "edl": 2.0, "red": 3.0}, ("x", "y"), 0.0, 1.0, 2.5), "as trained"
+    )
+    assert "critical difference 2.5 (cut off)" in texts(axes)
+    axes = Picture().subplots()
+    draw_ranks(
+        axes, Ranking({"softmax": 1.0, "edl": 2.0, "red": 3.0}, ("x", "y"), 0.0, 1.0, 1.5), "as trained"
+    )
+    assert "critical difference 1.5" in texts(axes)
 
 
 def test_labels_do_not_lie_on_each_other():

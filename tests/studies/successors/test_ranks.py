@@ -88,5 +88,18 @@ def test_only_data_sets_with_all_methods_are_ranked_over():
     assert list(accuracy.blocks) == [SETS["letter"].title, SETS["clinc150"].title]
     assert auroc.mean_ranks[ALL_ARMS[-1]] == 1.0
     assert accuracy.mean_ranks[ALL_ARMS[0]] == 1.0
+    assert auroc.not_ranked == ()
     assert ranking(results, CRITERIA[0], POSTHOC) is None
     assert ranking(EMPTY, CRITERIA[0], PLAIN) is None
+
+
+def test_of_an_unfinished_study_the_methods_that_all_its_data_sets_share_are_ranked():
+    made = []
+    for name, arms in (("letter", ALL_ARMS), ("clinc150", ALL_ARMS[:9]), ("cifar5", ALL_ARMS[:2])):
+        for place, arm in enumerate(arms):
+            made.append(result(arm, name, accuracy=0.9 - place / 100))
+    found = ranking(results_of(made), CRITERIA[1], PLAIN)
+    assert list(found.blocks) == [SETS["letter"].title, SETS["clinc150"].title]
+    assert list(found.mean_ranks) == list(ALL_ARMS[:9])
+    assert found.mean_ranks[ALL_ARMS[8]] == 9.0
+    assert found.not_ranked == ALL_ARMS[9:]

@@ -26,11 +26,11 @@ def test_what_is_missing_is_said():
     experiments = study_of().select(["letter", "clinc150"], ["edl", "red"]).experiments
     results = results_of([result("edl", posthoc={}), result("edl", seed=1)], experiments)
     assert missing_results(results) == {
-        "letter": ["EDL (library's default) (1 of 3 seeds)", "RED (0 of 3 seeds)"],
-        "clinc150": ["EDL (library's default) (0 of 3 seeds)", "RED (0 of 3 seeds)"],
+        "letter": {"1 of 3 seeds": ["edl"], "nothing": ["red"]},
+        "clinc150": {"nothing": ["edl", "red"]},
     }
     (notice,) = make_report(results).notices
-    assert "letter, A to T: EDL (library's default) (1 of 3 seeds), RED (0 of 3 seeds)" in notice[1]
+    assert "letter, A to T: 1 of 3 seeds of EDL (library's default), nothing of RED; " in notice[1]
 
 
 @pytest.mark.parametrize("template", [HTML, MARKDOWN])

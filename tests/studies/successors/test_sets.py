@@ -14,9 +14,9 @@ def test_a_tenth_is_set_aside_of_at_most_5000(name):
 @pytest.mark.parametrize(
     ("name", "weight"),
     [
-        ("letter", 0.025),
-        ("clinc150", 0.1 / 225),
-        ("20newsgroups", 0.1 / 2.25),
+        ("letter", 0.1 / 8),
+        ("clinc150", 0.1 / 3375),
+        ("20newsgroups", 0.1 / 3.375),
         ("cifar5", 0.1),
         ("mnist", 0.1),
     ],

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Picture
 
 from nescio.plots import PALETTE, add_legend, panels, style
 from nescio.studies._figures import Figure
-from nescio.studies.successors._arms import ARMS, label
+from nescio.studies.successors._arms import ARMS, label, labels
 from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
 from nescio.studies.successors._results import (
     PLAIN,
@@ -71,6 +71,8 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
             f"Friedman's test p = {found.p_value:.2g}, "
             f"critical difference {found.critical_difference:.1f} ranks"
         )
+        if found.not_ranked:
+            said[-1] += f", without {labels(found.not_ranked)}"
         for arm, mean in found.mean_ranks.items():
             rows.append({"variant": variant, "method": arm, "mean_rank": mean})
     caption = (
@@ -145,6 +147,8 @@ def _draw_difference(axes: Axes, difference: float, count: int) -> None:
     for end in (start, count):
         axes.plot([end, end], [level - 0.05, level + 0.05], color=INK, linewidth=1.6)
     text = f"critical difference {difference:.1f}"
+    if shown < difference:
+        text += " (cut off)"
     axes.text(start + shown / 2, level - 0.08, text, ha="center", va="bottom", fontsize=10, color=INK)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nescio.studies._claims import MARKS, NOT_MEASURED
-from nescio.studies.successors._arms import label
+from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._ranks import CRITERIA, ranking
 from nescio.studies.successors._results import (
@@ -14,7 +14,7 @@ from nescio.studies.successors._results import (
     VARIANT_TITLES,
     SuccessorResults,
 )
-from nescio.studies.successors._sets import ALL_ARMS, SCORED, SETS
+from nescio.studies.successors._sets import SCORED, SETS
 from nescio.studies.successors._tables import SCORE_LABELS, spread
 
 HEAD = """# Leaderboard
@@ -75,7 +75,7 @@ def _ranks(results: SuccessorResults) -> str:
             continue
         first = columns[0][1].mean_ranks
         rows = []
-        for arm in sorted(ALL_ARMS, key=lambda arm: first[arm]):
+        for arm in sorted(first, key=lambda arm: first[arm]):
             rows.append([label(arm), *(f"{found.mean_ranks[arm]:.1f}" for _, found in columns)])
         header = [VARIANT_TITLES[variant], *(criterion.name.upper() for criterion, _ in columns)]
         lines += [*_table(header, rows), ""]
@@ -84,7 +84,11 @@ def _ranks(results: SuccessorResults) -> str:
             difference = f"{found.critical_difference:.1f} over {len(found.blocks)}"
             differences.append(f"{criterion.name.upper()} {difference}")
         listed = ", ".join(differences)
-        lines += [f"1 is the best. Ranks may differ by less than this by chance: {listed} data sets.", ""]
+        said = f"1 is the best. Ranks may differ by less than this by chance: {listed} data sets."
+        not_ranked = columns[0][1].not_ranked
+        if not_ranked:
+            said += f" Not ranked, as not measured on all of these: {labels(not_ranked)}."
+        lines += [said, ""]
     return "\n".join(lines)
 
 

@@ -26,6 +26,7 @@ from nescio.studies.successors._sets import ALL_ARMS, SETS
 LEVEL = 0.05
 LEAST_METHODS = 3  # Friedman's test is for more than two
 LEAST_BLOCKS = 2
+LEAST_SHARE = 1 / 3  # of the arms, on a data set that a part of the study is ranked over
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,11 @@ class Ranking:
     statistic: float
     p_value: float
     critical_difference: float
+
+    @property
+    def not_ranked(self) -> tuple[str, ...]:
+        """The arms of the study that are left out, as they were not measured on all of the blocks."""
+        return tuple(arm for arm in ALL_ARMS if arm not in self.mean_ranks)
 
     def groups(self) -> list[tuple[str, ...]]:
         """The largest groups of arms of which no two differ, in the order of their ranks."""
@@ -135,7 +141,12 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ranking | None:
-    """Rank the arms over the data sets on which all of them were measured; None while there are too few."""
+    """Rank the arms over the data sets on which all of them were measured.
+
+    While there are fewer than two such: over the data sets on which at least a third of the arms were
+    measured, those that were measured on all of these, so that what is finished of the study can be read.
+    None while there are too few for that too.
+    """
     values: dict[str, dict[str, float]] = {}
     for block, study_set, ood in _blocks(criterion):
         row = {}
@@ -146,9 +157,21 @@ def ranking(results: SuccessorResults, criterion: Criterion, variant: str) -> Ra
                 value = results.auroc(study_set, arm, variant, ood)
             if value is not None:
                 row[arm] = value
-        if len(row) == len(ALL_ARMS):
-            values[block] = row
-    return rank(values, criterion.is_higher_better)
+        values[block] = row
+    whole = {block: row for block, row in values.items() if len(row) == len(ALL_ARMS)}
+    if len(whole) < LEAST_BLOCKS:
+        whole = _shared_part(values)
+    return rank(whole, criterion.is_higher_better)
+
+
+def _shared_part(values: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Of the blocks with enough of the arms, the arms that all of these have."""
+    blocks = [block for block, row in values.items() if len(row) >= LEAST_SHARE * len(ALL_ARMS)]
+    arms = [arm for arm in ALL_ARMS if all(arm in values[block] for block in blocks)]
+    part = {}
+    for block in blocks:
+        part[block] = {arm: values[block][arm] for arm in arms}
+    return part
 
 
 def _blocks(criterion: Criterion) -> list[tuple[str, str, str]]:

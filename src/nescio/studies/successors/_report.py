@@ -9,7 +9,7 @@ from typing import Any
 
 from nescio.studies.report import Report, Table, machines, write_report
 from nescio.studies.results import Result
-from nescio.studies.successors._arms import label
+from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._figures import draw
 from nescio.studies.successors._results import SuccessorResults
@@ -48,6 +48,7 @@ DIFFERENCES = (
     "DAEDL has one covariance for all classes on CLINC150 and 20 Newsgroups, where a class has fewer samples "
     "than there are features.",
 )
+NOTHING = "nothing"
 SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settings", "training, s")
 
 
@@ -82,8 +83,12 @@ def write(folder: Path) -> Path:
     return write_report(make_report(SuccessorResults.read(folder)), folder)
 
 
-def missing_results(results: SuccessorResults) -> dict[str, list[str]]:
-    """By data set, the arms with seeds whose measurements are not all there, as "EDL (2 of 3 seeds)"."""
+def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]]:
+    """By data set, the arms whose measurements are not all there, by what is there of them.
+
+    Returns:
+        For each data set lists of arms under words such as "2 of 3 seeds", the most seeds first.
+    """
     found: dict[tuple[str, str, int], Mapping[str, Any]] = {}
     for result in results.results:
         found[result.comparison, result.arm, result.seed] = result.numbers
@@ -95,20 +100,25 @@ def missing_results(results: SuccessorResults) -> dict[str, list[str]]:
         planned[key] = planned.get(key, 0) + 1
         is_whole = all(measurement.name in present for measurement in experiment.measurements)
         done[key] = done.get(key, 0) + int(is_whole)
-    missing: dict[str, list[str]] = {}
-    for (study_set, arm), count in planned.items():
-        if done[study_set, arm] < count:
-            said = f"{label(arm)} ({done[study_set, arm]} of {count} seeds)"
-            missing.setdefault(study_set, []).append(said)
+    missing: dict[str, dict[str, list[str]]] = {}
+    for (study_set, arm), there in sorted(done.items(), key=lambda item: -item[1]):
+        count = planned[study_set, arm]
+        if there < count:
+            said = f"{there} of {count} seeds" if there else NOTHING
+            missing.setdefault(study_set, {}).setdefault(said, []).append(arm)
     return missing
 
 
 def _notices(results: SuccessorResults) -> list[tuple[str, str]]:
     said = []
-    for name, arms in missing_results(results).items():
-        is_all = len(arms) == len(SETS[name].arms) and all("(0 of" in arm for arm in arms)
-        listed = "nothing yet" if is_all else ", ".join(arms)
-        said.append(f"{SETS[name].title}: {listed}")
+    missing = missing_results(results)
+    for name, each in SETS.items():
+        listed = []
+        for there, arms in missing.get(name, {}).items():
+            of_whom = "" if len(arms) == len(each.arms) else f" of {labels(arms)}"
+            listed.append(f"{there}{of_whom}")
+        if listed:
+            said.append(f"{each.title}: {', '.join(listed)}")
     if not said:
         return []
     text = (

@@ -112,7 +112,7 @@ class StudySet:
 
 def _divergence_weight(num_classes: int) -> float:
     """The library's rule, docs/decisions/0022, as it was when the study was made."""
-    return float(round(0.1 * min(1.0, (10 / num_classes) ** 2), 8))
+    return float(round(0.1 * min(1.0, (10 / num_classes) ** 3), 8))
 
 
 _TRAINING: Settings = {
