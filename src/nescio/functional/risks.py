@@ -28,6 +28,7 @@ from nescio._checks import (
 from nescio._precision import wide_type, widest
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
+from nescio.functional._kernels.any_prior import DIGAMMA_SHIFT
 from nescio.functional._kernels.autograd import row_loss, row_mean
 from nescio.functional._kernels.rowwise import Risk, RiskTerms, RowLoss
 from nescio.functional._kernels.soft import is_soft_for, soft_loss, sum_of_others
@@ -514,8 +515,9 @@ def _soft_cross_entropy_terms(
     """With z the labels of the other classes: z_k psi'(S) - y_k (psi'(alpha_k) - psi'(S))."""
     alpha = evidence + prior
     rest = _dirichlet.others(evidence, prior)
-    # The series of a float32 begin to converge early.
-    steps = SHIFT_OF_FLOAT32 if result == torch.float32 and prior >= 1 else _dirichlet.DIGAMMA_SHIFT
+    steps = DIGAMMA_SHIFT
+    if result == torch.float32 and prior >= 1:
+        steps = SHIFT_OF_FLOAT32  # the series of a float32 begin to converge early
     value = (soft * _dirichlet.digamma_difference(alpha, rest, steps)).sum(1)
     at_strength = _dirichlet.trigamma(alpha.sum(1)).unsqueeze(1)
     others = sum_of_others(soft, soft.argmax(1, keepdim=True))
