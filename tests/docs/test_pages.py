@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import typer
+from PIL import Image
 from tools.docs import outside, tutorials
 from torch import nn
 
@@ -29,6 +30,7 @@ ELSEWHERE = (
     ("guide.md", "Tables and texts", "tests/test_guide.py"),
     ("encoders.md", "", "tests/test_encoders_page.py"),
     ("guarantees.md", "", "tests/test_guarantees_page.py"),
+    ("integrations.md", "", "tests/test_integrations_page.py"),
 )
 COMMAND = typer.main.get_command(app)
 
@@ -109,8 +111,15 @@ def test_code(path, tmp_path, monkeypatch):
             settings = nescio.TrainingSettings(epochs=1, batch_size=8)
             (tmp_path / "run").mkdir()
             nescio.TrainedModel.train(table, settings=settings).save(tmp_path / "run" / "model.safetensors")
+        if path.name == "data.md":
+            monkeypatch.setattr(nescio.data, "load", lambda name, split="train": (name, split))
+            for kind, colour in (("cat", "black"), ("dog", "white")):
+                (tmp_path / "photos" / kind).mkdir(parents=True)
+                Image.new("RGB", (40, 40), colour).save(tmp_path / "photos" / kind / "1.png")
         for code in blocks(path, "python"):
             exec(compile(code, name_of(path), "exec"), names)
+        if path.name == "data.md":
+            assert names["mine"].classes == ("cat", "dog")
 
 
 def test_what_the_questions_say_of_u():

@@ -34,8 +34,8 @@ def test_there_and_back_through_json(method):
         ({"name": "edl", "output_bias": float("nan")}, "output_bias must be a finite number"),
         ({"name": "l2", "weight_decay": -1.0}, "weight_decay must be a number from 0 on, got -1.0"),
         ({"name": "edl", "weight_decay": float("nan")}, "weight_decay must be a number from 0 on, got nan"),
-        ({"name": "dropout", "samples": 0}, "samples must be a whole number from 1 on, got 0"),
-        ({"name": "ensemble", "size": 0}, "num_members must be a whole number from 1 on, got 0"),
+        ({"name": "dropout", "samples": 0}, "samples must be a whole number from 1 to 10000, got 0"),
+        ({"name": "ensemble", "size": 0}, "num_members must be a whole number from 1 to 1000, got 0"),
         ({"name": "ensemble", "epsilon": 1.5}, "epsilon must be from 0 to 1"),
     ],
 )

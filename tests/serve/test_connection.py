@@ -29,7 +29,12 @@ def test_connections_that_never_ask_are_closed():
                 break
             trickle.write(b"x")
             await asyncio.sleep(0.02)
-        ends = [await asyncio.wait_for(one.read(), 20) for one in (silent, trickled, asked)]
+        ends = []
+        for one in (silent, trickled, asked):
+            try:
+                ends.append(await asyncio.wait_for(one.read(), 20))
+            except ConnectionResetError:  # closed while a byte was still on its way to it
+                ends.append(b"")
         for _, writer in streams:
             writer.close()
         served.should_exit = True

@@ -130,9 +130,11 @@ def decode_in_order(folder: Path, files: Sequence[Path], form: PictureForm) -> I
 
 
 def _decode_block(folder: Path, files: Sequence[Path], form: PictureForm, workers: int) -> list[Pixels]:
+    # Absolute: the processes are kept for the next call, and began in the folder of an earlier one.
+    home = folder.absolute()
     tasks = []
     for first in range(0, len(files), TASK):
-        tasks.append([folder / file for file in files[first : first + TASK]])
+        tasks.append([home / file for file in files[first : first + TASK]])
     if workers == 1:
         parts = [decode_some(task, *form) for task in tasks]
     else:

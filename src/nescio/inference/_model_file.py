@@ -202,7 +202,10 @@ def _parts_from_header(
     if given_module is not None:
         module = method.check_module(given_module)
     elif spec is not None:
-        module = _built(lambda: method.build(spec), _without(tensors, ENCODER))
+        of_network = tensors
+        if header.get("encoder") is not None:
+            of_network = _without(tensors, ENCODER)
+        module = _built(lambda: method.build(spec), of_network)
     else:
         raise InputError("the network was the user's own: give it, load(path, network=...)")
     return ModelParts(

@@ -10,7 +10,6 @@ from typing import Any
 
 from nescio.errors import InputError, MissingExtraError
 
-# Okabe and Ito: told apart with any kind of colour vision. The names are those of the page's variables.
 PALETTE = {
     "blue": "#0072b2",
     "vermillion": "#d55e00",
@@ -22,7 +21,7 @@ PALETTE = {
     "muted": "#5c6670",
     "grid": "#d8dde2",
 }
-# The same colours, light enough for a dark page.
+"""Colours by name: those of Okabe and Ito, told apart with any kind of colour vision. The page has the same."""
 DARK_PALETTE = {
     "blue": "#56b4e9",
     "vermillion": "#ff8a3d",
@@ -34,6 +33,7 @@ DARK_PALETTE = {
     "muted": "#a3adb8",
     "grid": "#37404a",
 }
+"""The same colours, light enough for a dark page."""
 PAGES = {False: "#ffffff", True: "#14181d"}  # behind the figure, by whether it is dark
 
 # Lines of one figure differ by colour, dashes and marker: also in grey.

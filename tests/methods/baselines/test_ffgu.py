@@ -117,7 +117,7 @@ def test_a_sample_costs_one_forward_pass(kind):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"samples": 0}, "samples must be a whole number from 1 on, got 0"),
+        ({"samples": 0}, "samples must be a whole number from 1 to 10000, got 0"),
         ({"samples": 2.5}, "samples must be a whole number"),
         ({"warm_up_epochs": -1}, "warm_up_epochs must be a number from 0 on, got -1"),
         ({"initial_sigma": 0.0}, "initial_sigma must be above 0 and at most 1, got 0.0"),

@@ -77,7 +77,7 @@ def test_prediction_is_the_mean_over_drawn_networks(spec, count):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"samples": 0}, "samples must be a whole number from 1 on, got 0"),
+        ({"samples": 0}, "samples must be a whole number from 1 to 10000, got 0"),
         ({"warm_up_epochs": -1}, "warm_up_epochs must be a number from 0 on, got -1"),
         ({"initial_sigma": 2}, "initial_sigma must be above 0 and at most 1, got 2"),
         ({"flow_length": -1}, "flow_length must be a whole number from 0 on, got -1"),

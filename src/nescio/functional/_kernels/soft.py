@@ -48,7 +48,10 @@ class _SoftLoss(torch.autograd.Function):
 
 def evaluate_soft(rows: Tensor, soft: Tensor, loss: RowLoss) -> tuple[Tensor, Tensor]:
     """The loss (M,), and its gradient with respect to rows (M, K), in their type."""
-    evidence = loss.activation.function(rows)
+    with torch.enable_grad():
+        logits = rows.detach().requires_grad_()
+        from_logits = loss.activation.function(logits)
+    evidence = from_logits.detach()
     if loss.divergence_weight:
         others = (1 - soft).to(rows.dtype)
         alone = RowLoss(divergence_weight=loss.divergence_weight)
@@ -66,7 +69,8 @@ def evaluate_soft(rows: Tensor, soft: Tensor, loss: RowLoss) -> tuple[Tensor, Te
             )
             value[part] += risk
             slope[part] += by_risk
-    return value, loss.activation.chain(evidence, slope)
+    (gradient,) = torch.autograd.grad(from_logits, logits, slope)
+    return value, gradient
 
 
 def sum_of_others(x: Tensor, top: Tensor) -> Tensor:
