@@ -21,7 +21,7 @@ PALETTE = {
     "muted": "#5c6670",
     "grid": "#d8dde2",
 }
-"""Colours by name: those of Okabe and Ito, told apart with any kind of colour vision. The page has the same."""
+"""Colours by name: those of Okabe and Ito, told apart with any kind of colour vision, as on the page."""
 DARK_PALETTE = {
     "blue": "#56b4e9",
     "vermillion": "#ff8a3d",
