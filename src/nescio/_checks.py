@@ -7,6 +7,7 @@ and inside torch.compile, torch.export and vmap, values are looked at only where
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Integral
 from typing import TypeGuard
 
@@ -18,6 +19,7 @@ from nescio.errors import InputError, NotFiniteError
 LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
 LEAST_PRIOR = 1e-6
 LARGEST_PRIOR = 1e6
+WHOLE_NUMBERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def describe(value: object) -> str:
@@ -81,6 +83,20 @@ def require_whole(name: str, value: object, least: int = 1, most: int | None = N
         return
     expected = f"from {least} on" if most is None else f"from {least} to {most}"
     raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+
+
+def require_labels(labels: object, shape: Sequence[int], num_classes: int) -> Tensor:
+    """Refuse all but whole numbers of this shape, each one of the classes; return them as they are."""
+    expected = tuple(shape)
+    if not isinstance(labels, Tensor) or labels.dtype not in WHOLE_NUMBERS or tuple(labels.shape) != expected:
+        raise InputError(
+            f"labels must be a tensor of whole numbers of shape {expected}, got {describe(labels)}"
+        )
+    if labels.numel():
+        least, most = labels.aminmax()
+        if least < 0 or most >= num_classes:
+            raise InputError(f"labels must be 0 to {num_classes - 1}, got {int(least)} to {int(most)}")
+    return labels
 
 
 def require_prior(prior: float) -> float:

@@ -5,6 +5,7 @@ import torch
 from tests.metrics.naive import predicted, random_labels, random_prediction
 
 from nescio import metrics
+from nescio._checks import WHOLE_NUMBERS
 from nescio.errors import InputError
 from nescio.metrics import _inputs as inputs
 from nescio.opinions.categorical import Categorical
@@ -80,7 +81,7 @@ def test_bad_labels_are_refused(function, labels, message):
         function(predicted([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]]), labels)
 
 
-@pytest.mark.parametrize("dtype", inputs.WHOLE)
+@pytest.mark.parametrize("dtype", WHOLE_NUMBERS)
 def test_every_type_of_whole_number_is_a_label(dtype):
     labels = inputs.require_labels(predicted([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([0, 1], dtype=dtype))
     assert labels.dtype == torch.int64

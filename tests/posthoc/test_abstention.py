@@ -16,17 +16,16 @@ from nescio.inference.model import TrainedModel
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.measures import MEASURES
 from nescio.opinions.opinion import Opinion
-from nescio.posthoc.abstention import (
+from nescio.posthoc._certificates import (
     CANDIDATE_SHARES,
     EVERYTHING,
-    NOTHING,
-    AbstentionRule,
-    _binomial_cdf,
-    _candidate_counts,
-    _clopper_pearson,
-    _fewest_samples,
-    _levels,
+    binomial_cdf,
+    candidate_counts,
+    clopper_pearson,
+    fewest_samples,
+    levels_of,
 )
+from nescio.posthoc.abstention import NOTHING, AbstentionRule
 from nescio.training import TrainingSettings
 
 # Populations with a known error: how a score u in (0, 1) is drawn, how often an input with that score is
@@ -145,7 +144,7 @@ def test_the_same_draws_catch_a_rule_without_a_bound(name):
 
 def test_small_sets_keep_their_promise_and_give_nothing_away():
     """With one candidate no bound is lost: 59 samples without an error come in 0.9495^59 = 4.7% of draws."""
-    assert 0.95**59 <= _levels(59, 0.05, LEVEL)[59] <= LEVEL
+    assert 0.95**59 <= levels_of(59, 0.05, LEVEL)[59] <= LEVEL
     broken = broken_promises(POPULATIONS["constant just above"], chosen_by_rule, n=59)
     assert stats.binom.ppf(0.001, DRAWS, 0.9495**59) <= broken <= at_most(LEVEL, DRAWS)
 
@@ -246,7 +245,7 @@ def test_a_perfect_classifier_is_used_for_all():
     score, labels = held_out(rate=lambda u: 0 * u)
     rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
     assert (rule.threshold, rule.held_out_coverage, rule.held_out_error) == (EVERYTHING, 1.0, 0.0)
-    level = _levels(1000, 0.01, 1 - 0.95)[1000]
+    level = levels_of(1000, 0.01, 1 - 0.95)[1000]
     assert rule.bound == pytest.approx(1 - level ** (1 / 1000), rel=1e-9)
     assert (
         rule.describe() == "accepts 100% of held-out inputs; error among them at most 1% with 95% confidence"
@@ -318,9 +317,7 @@ def naive_bound(errors, count, level, steps=20_000):
     ("errors", "count", "level"), [(0, 1, 0.05), (0, 60, 0.05), (1, 12, 0.001), (7, 40, 0.3), (19, 20, 0.01)]
 )
 def test_bound_is_that_of_a_naive_search(errors, count, level):
-    assert _clopper_pearson(errors, count, level) == pytest.approx(
-        naive_bound(errors, count, level), abs=5e-5
-    )
+    assert clopper_pearson(errors, count, level) == pytest.approx(naive_bound(errors, count, level), abs=5e-5)
 
 
 @settings(max_examples=200, deadline=None)
@@ -329,32 +326,32 @@ def test_bound_and_sum_are_those_of_scipy(data):
     count = data.draw(st.integers(1, 200_000))
     errors = data.draw(st.integers(0, count - 1))
     level = data.draw(st.floats(1e-9, 0.9))
-    assert _clopper_pearson(errors, count, level) == pytest.approx(
+    assert clopper_pearson(errors, count, level) == pytest.approx(
         stats.beta.ppf(1 - level, errors + 1, count - errors), rel=1e-6, abs=1e-12
     )
     p = data.draw(st.floats(1e-6, 1 - 1e-6))
-    assert _binomial_cdf(errors, count, p) == pytest.approx(
+    assert binomial_cdf(errors, count, p) == pytest.approx(
         stats.binom.cdf(errors, count, p), rel=1e-6, abs=1e-12
     )
 
 
 def test_nothing_is_known_without_samples_or_without_a_right_answer():
-    assert _clopper_pearson(0, 0, 0.05) == 1
-    assert _clopper_pearson(5, 5, 0.05) == 1
-    assert _binomial_cdf(400, 500, 0.001) == 1
+    assert clopper_pearson(0, 0, 0.05) == 1
+    assert clopper_pearson(5, 5, 0.05) == 1
+    assert binomial_cdf(400, 500, 0.001) == 1
 
 
 def test_the_fewest_samples_are_those_that_no_error_certifies():
-    assert _fewest_samples(0.01, 0.05) == 299
+    assert fewest_samples(0.01, 0.05) == 299
     assert 0.99**299 <= 0.05 < 0.99**298
-    assert _fewest_samples(1e-310, 0.05) == 10**15
+    assert fewest_samples(1e-310, 0.05) == 10**15
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 10**7), st.floats(1e-5, 0.999), st.floats(1e-6, 0.95))
 def test_levels_add_up_to_delta_and_are_for_different_counts(size, target, delta):
-    counts = _candidate_counts(size)
-    levels = _levels(size, target, delta)
+    counts = candidate_counts(size)
+    levels = levels_of(size, target, delta)
     assert counts[0] == size
     assert len(set(counts)) == len(counts) <= len(CANDIDATE_SHARES)
     assert list(levels) == counts[: len(levels)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from nescio import _checks
 from nescio._checks import describe, require_floating
 from nescio.errors import InputError
 from nescio.opinions.categorical import Prediction
 
-WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 SUM_TOLERANCE = 0.01  # a softmax in bfloat16 sums to 1 within 0.002; logits do not
 
 
@@ -36,16 +36,8 @@ def require_probabilities(prediction: Prediction, name: str = "prediction") -> T
 
 def require_labels(prediction: Prediction, labels: Tensor) -> Tensor:
     """Return true classes (...) of a prediction as (M,); refuse all but whole numbers from 0 to K - 1."""
-    shape = tuple(prediction.probabilities.shape[:-1])
-    last = prediction.num_classes - 1
-    whole = isinstance(labels, Tensor) and labels.dtype in WHOLE
-    if not whole or tuple(labels.shape) != shape:
-        raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")
-    classes = flat(labels).long()
-    least, most = (int(bound) for bound in classes.aminmax())
-    if least < 0 or most > last:
-        raise InputError(f"labels must be 0 to {last}, got {least} to {most}")
-    return classes
+    shape = prediction.probabilities.shape[:-1]
+    return flat(_checks.require_labels(labels, shape, prediction.num_classes)).long()
 
 
 def require_accepted(accepted: Tensor, labels: Tensor) -> Tensor:

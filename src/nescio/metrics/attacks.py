@@ -14,11 +14,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from nescio._checks import describe, require_whole
+from nescio._checks import WHOLE_NUMBERS, describe, require_whole
 from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError
 from nescio.methods import Method
-from nescio.metrics._inputs import WHOLE
 from nescio.training import as_input
 
 Probabilities = Callable[[Tensor], Tensor]
@@ -224,7 +223,11 @@ def _require(images: Tensor, labels: Tensor) -> None:
     low, high = (float(bound) for bound in images.detach().aminmax())
     if not 0 <= low <= high <= 1:
         raise InputError(f"images must be within 0 and 1, got {low:g} to {high:g}")
-    if not isinstance(labels, Tensor) or labels.dtype not in WHOLE or labels.shape != images.shape[:1]:
+    if (
+        not isinstance(labels, Tensor)
+        or labels.dtype not in WHOLE_NUMBERS
+        or labels.shape != images.shape[:1]
+    ):
         raise InputError(f"labels must be whole numbers ({len(images)},), got {describe(labels)}")
 
 

@@ -34,7 +34,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import describe, require_bool, require_number, require_whole
+from nescio._checks import describe, require_bool, require_labels, require_number, require_whole
 from nescio._precision import exact
 from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
@@ -42,7 +42,6 @@ from nescio.opinions.categorical import Prediction
 SCORES = ("lac", "aps", "raps")
 PENALTY = 0.2
 FREE_RANKS = 1
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _SUM_TOLERANCE = 0.01
 _STEPS = 2**20  # of a probability in the digest: differences of rounding are below
 _SHOWN = 3  # classes in a message
@@ -473,14 +472,8 @@ def _require_labels(labels: object, probabilities: Tensor) -> Tensor:
     """The labels as int64 (N,), refused where they do not fit the probabilities (..., K)."""
     if hasattr(labels, "__array__") and not isinstance(labels, Tensor):
         labels = torch.as_tensor(labels)
-    shape = tuple(probabilities.shape[:-1])
-    if not isinstance(labels, Tensor) or labels.dtype not in _WHOLE or tuple(labels.shape) != shape:
-        raise InputError(f"labels must be a tensor of whole numbers of shape {shape}, got {describe(labels)}")
-    truth = labels.detach().cpu().long().reshape(-1)
-    last = probabilities.shape[-1] - 1
-    if int(truth.min()) < 0 or int(truth.max()) > last:
-        raise InputError(f"labels must be 0 to {last}, got {int(truth.min())} to {int(truth.max())}")
-    return truth
+    checked = require_labels(labels, probabilities.shape[:-1], probabilities.shape[-1])
+    return checked.detach().cpu().long().reshape(-1)
 
 
 def _require_enough_of_each(counts: Tensor, coverage: float, classes: Sequence[str] | None) -> None:

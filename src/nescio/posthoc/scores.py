@@ -20,13 +20,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio._checks import describe, require_floating, require_number, require_whole
+from nescio._checks import WHOLE_NUMBERS, describe, require_floating, require_number, require_whole
 from nescio._precision import exact
 from nescio.errors import InputError, NotFiniteError
 
 _CHUNK = 1024  # inputs that are compared with all training samples at a time
 _RIDGE = 1e-10  # of the mean variance, added to a covariance: features that never vary have none
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def max_probability_score(logits: Tensor) -> Tensor:
@@ -195,7 +194,8 @@ class MahalanobisScore:
             InputError: If these do not fit, are not finite, or all features of each class are the same.
         """
         given = exact(_require_features(features))
-        if not isinstance(labels, Tensor) or labels.dtype not in _WHOLE or labels.shape != given.shape[:1]:
+        is_whole = isinstance(labels, Tensor) and labels.dtype in WHOLE_NUMBERS
+        if not is_whole or labels.shape != given.shape[:1]:
             expected = f"whole numbers ({len(given)},), one for each row of features"
             raise InputError(f"labels must be {expected}, got {describe(labels)}")
         means = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nescio._checks import LARGEST, describe, require_number
+from nescio._checks import LARGEST, describe, require_labels, require_number
 from nescio._precision import exact
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
@@ -90,6 +90,7 @@ class Temperature:
             tensor([0.7970, 0.2030])
         """
         _check(prediction, labels, trust)
+        labels = labels.long()
         objective = _Objective(prediction, labels, trust)
         scale = _minimum(objective)
         # In the arithmetic of predictions, without the additional sample: what is promised is about that.
@@ -196,13 +197,7 @@ def _check(prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None
     if not bool(probabilities.isfinite().all()):
         raise InputError("prediction must be finite, got NaN or infinity")
     count = len(probabilities)
-    is_whole = isinstance(labels, Tensor) and labels.dtype == torch.int64
-    if not is_whole or tuple(labels.shape) != (count,):
-        raise InputError(f"labels must be int64 ({count},), one for each input, got {describe(labels)}")
-    least = int(labels.min())
-    most = int(labels.max())
-    if least < 0 or most >= prediction.num_classes:
-        raise InputError(f"labels must be from 0 to {prediction.num_classes - 1}, got {least} to {most}")
+    require_labels(labels, (count,), prediction.num_classes)
     if trust is None:
         return
     if not isinstance(trust, Tensor) or tuple(trust.shape) != (count,):
