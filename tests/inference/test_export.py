@@ -1,13 +1,11 @@
 """Exported programs say what the model says."""
 
 import copy
-import os
 from dataclasses import replace
 
 import pytest
 import torch
 
-from nescio.data import load
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError
 from nescio.inference.export import export_program
@@ -15,12 +13,6 @@ from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL, REDL, Dropout, Softmax
 from nescio.posthoc.conformal import ConformalSets
 from nescio.training import TrainingSettings
-
-
-@pytest.fixture(scope="module")
-def digits(session_cache):
-    os.environ["NESCIO_CACHE"] = str(session_cache)
-    return load("digits").subset(600, torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")
