@@ -81,7 +81,7 @@ def test_what_is_no_number_is_refused(cell):
 def test_a_gap_that_training_never_saw_is_said_to_be_one():
     with pytest.raises(DataError, match="got ''; training saw no gap here"):
         NumberColumn("age").encode("")
-    with pytest.raises(DataError, match="a date expected, .*, got ''; training saw no gap here"):
+    with pytest.raises(DataError, match=r"a date expected, .*, got ''; training saw no gap here"):
         DateColumn("day", style="year-month-day").encode("")
 
 
