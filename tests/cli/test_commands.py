@@ -35,10 +35,12 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     assert len(out.splitlines()) == 150
     code, out, _ = run("threshold", file, "--data", "held-out", "--coverage", 0.5)
     assert code == 0
-    code, _, err = run("export", file, "--program", tmp_path / "model.pt2")
-    assert code == int(METHODS.get(method).is_stochastic)
-    assert (tmp_path / "model.pt2").exists() is not METHODS.get(method).is_stochastic
-    assert ("draws at random" in err) is METHODS.get(method).is_stochastic
+    # That the others can be exported is a part of the contract of methods.
+    if METHODS.get(method).is_stochastic:
+        code, _, err = run("export", file, "--program", tmp_path / "model.pt2")
+        assert code == 1
+        assert "draws at random" in err
+        assert not (tmp_path / "model.pt2").exists()
 
 
 @pytest.mark.parametrize(
