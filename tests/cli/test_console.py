@@ -61,7 +61,7 @@ def test_a_second_count_takes_its_own_time(monkeypatch, capsys):
         "features: 10 of 20, 100 s",
         "features: 20 of 20, 200 s",
         "features: 10 of 30, 10 s",
-        "features: 20 of 30, 20 s, about 10 s left",
+        "features: 20 of 30, 20 s, about 1 s left",
     ]
 
 
