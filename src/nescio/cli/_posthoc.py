@@ -21,7 +21,6 @@ def calibrate(
         str | None, typer.Option(help="What the model was trained on; needed for trust, not for temperature.")
     ] = None,
     posthoc: _training.Posthoc = "all",
-    log: _training.Log = None,
     label: Label = None,
     data_dir: DataDir = None,
 ) -> None:
