@@ -64,7 +64,7 @@ def peaks_of(start: list[str], words: list[str], folder: Path) -> list[float]:
 
 def memory_without_data() -> float:
     """What a process has that has read nothing yet, in MB."""
-    code = "import resource, nescio.cli._models, nescio.inference.model, lightning_fabric; "
+    code = "import resource, nescio.cli.app, nescio.inference.model, lightning_fabric; "
     code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     return float(subprocess.check_output([sys.executable, "-c", code], text=True))
 

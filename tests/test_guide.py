@@ -79,6 +79,9 @@ def test_tables_and_texts():
         names = example("Tables and texts")
     known, unseen, gap = names["records"]
     assert (known["best"], known["error"], unseen["error"]) == ("rose", None, None)
-    assert gap["error"] == "new.csv, line 4, column picked: a date expected, year-month-day, got ''"
+    expected = (
+        "new.csv, line 4, column picked: a date expected, year-month-day, got ''; training saw no gap here"
+    )
+    assert gap["error"] == expected
     kinds = [column.kind for column in names["model"].preprocess.schema.columns]
     assert kinds == ["category", "date", "number"]

@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 WITHOUT_A_TEST: dict[str, str] = {}
 # Tests that cut across the modules of their folder.
 ACROSS_MODULES = {
+    "cli/test_commands.py",
     "encoders/test_contract.py",
     "functional/test_accuracy.py",
     "functional/test_propositions.py",

@@ -55,7 +55,10 @@ def test_training_leaves_a_card_beside_the_model(trained):
 def test_training_says_where_the_card_is(flowers, tmp_path, capsys):
     call("train", flowers, "--out", tmp_path / "run", *FEW)
     said = capsys.readouterr().err
-    assert f"{tmp_path / 'run' / 'report.html'}: the model card" in said
+    report = tmp_path / "run" / "report.html"
+    assert f"{report}: the model card" in said
+    # Every example calls its folder so: the name of the data says more.
+    assert "<h1>flowers, edl</h1>" in page_of(report)[0]
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "jinja2"])

@@ -49,6 +49,22 @@ def test_a_count_says_what_is_left_and_ends_without(monkeypatch, capsys):
     ]
 
 
+def test_a_second_count_takes_its_own_time(monkeypatch, capsys):
+    clock = {"now": 0.0}
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.setattr("time.monotonic", lambda: clock["now"])
+    say = counting_progress("features")
+    for seconds, done, total in ((100.0, 10, 20), (200.0, 20, 20), (210.0, 10, 30), (220.0, 20, 30)):
+        clock["now"] = seconds
+        say(done, total)
+    assert capsys.readouterr().err.splitlines() == [
+        "features: 10 of 20, 100 s",
+        "features: 20 of 20, 200 s",
+        "features: 10 of 30, 10 s",
+        "features: 20 of 30, 20 s, about 1 s left",
+    ]
+
+
 def test_a_table_shows_names_as_they_are_and_whole(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
     name = "pictures[bold]/" + "x" * 50 + ".png"

@@ -40,6 +40,15 @@ def test_the_first_step_counts_where_it_is_said_how_long_it_was():
     assert left.text(4, 4, step=1) == ""
 
 
+def test_what_came_before_the_first_step_does_not_come_again():
+    clock = Clock()
+    left = TimeLeft(clock)
+    clock.now += 300  # features are computed
+    assert left.text(1, 4, step=1, took=2.0) == ", about 6 s left"
+    clock.now += 2
+    assert left.text(2, 4, step=1, took=2.0) == ", about 4 s left"
+
+
 def test_what_an_earlier_run_did_takes_no_time():
     clock = Clock()
     left = TimeLeft(clock)

@@ -78,6 +78,13 @@ def test_what_is_no_number_is_refused(cell):
         NumberColumn("age").encode(cell)
 
 
+def test_a_gap_that_training_never_saw_is_said_to_be_one():
+    with pytest.raises(DataError, match="got ''; training saw no gap here"):
+        NumberColumn("age").encode("")
+    with pytest.raises(DataError, match=r"a date expected, .*, got ''; training saw no gap here"):
+        DateColumn("day", style="year-month-day").encode("")
+
+
 def test_a_category_its_others_and_its_gaps():
     assert CATEGORY.encode("red") == (0, 1, 0, 0)
     assert CATEGORY.encode("green") == (0, 0, 1, 0)

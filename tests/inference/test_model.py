@@ -1,5 +1,4 @@
 import json
-import os
 
 import numpy as np
 import pytest
@@ -7,21 +6,15 @@ import torch
 from torch import nn
 
 import nescio as ev
-from nescio.data import Dataset, Table, load, open_source
+from nescio.data import Dataset, Table, open_source
 from nescio.encoders import LeNetSpec
-from nescio.errors import DataError, ModelFileError, TrainingError
+from nescio.errors import DataError, ModelFileError
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import TrainingSettings
 
 QUICK = TrainingSettings(epochs=5, batch_size=32, learning_rate=5e-3)
-
-
-@pytest.fixture(scope="module")
-def digits(session_cache):
-    os.environ["NESCIO_CACHE"] = str(session_cache)
-    return load("digits").subset(600, torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")
@@ -91,23 +84,6 @@ def test_a_network_of_the_users_own(digits, tmp_path):
     assert torch.equal(again.predict(digits.images[:9]).labels, model.predict(digits.images[:9]).labels)
 
 
-@pytest.mark.parametrize(
-    "network", [LeNetSpec(num_classes=12), nn.Sequential(nn.Flatten(), nn.Linear(784, 5))]
-)
-def test_a_network_for_other_classes(digits, network):
-    with pytest.raises(ev.InputError, match=r"network must give logits \(N, 10\), one for each class"):
-        TrainedModel.train(digits, network=network, settings=QUICK)
-
-
-def test_a_run_with_another_network_of_ones_own(digits, tmp_path):
-    def own(between):
-        return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), between, nn.Linear(8, 10))
-
-    TrainedModel.train(digits, network=own(nn.ReLU()), settings=QUICK, run_dir=tmp_path)
-    with pytest.raises(TrainingError, match="holds another training: network is another one;"):
-        TrainedModel.train(digits, network=own(nn.Tanh()), settings=QUICK, run_dir=tmp_path)
-
-
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -127,42 +103,9 @@ def test_weights_that_are_tied(digits, tmp_path):
     )
 
 
-def test_a_network_that_can_not_take_the_images(digits):
-    with pytest.raises(ev.InputError, match=r"network can't take inputs \(N, 1, 28, 28\): mat1 and mat2"):
-        TrainedModel.train(digits, network=nn.Linear(3, 3), settings=QUICK)
-
-
-def test_a_method_by_its_name(digits):
-    model = TrainedModel.train(digits, "l2", LeNetSpec(filters=(2, 3), hidden=4), TrainingSettings(epochs=1))
-    assert model.method == Softmax()
-    with pytest.raises(ev.InputError, match="method must be one of softmax, "):
-        TrainedModel.train(digits, "magic")
-
-
-def test_held_out_images_of_another_size(digits, tmp_path):
-    other = Dataset(torch.zeros(4, 1, 20, 20, dtype=torch.uint8), torch.arange(4), digits.classes, "small")
-    with pytest.raises(DataError, match=r"held_out must have inputs \(1, 28, 28\) .*, got \(1, 20, 20\)"):
-        TrainedModel.train(digits, settings=QUICK, held_out=other, run_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def test_no_batches_of_nothing(models, digits):
     with pytest.raises(ev.InputError, match="batch_size must be a whole number from 1 on, got 0"):
         models["edl"].predict(digits.images, batch_size=0)
-
-
-def test_a_network_for_other_images(digits):
-    with pytest.raises(
-        ev.InputError, match=r"network takes inputs \(3, 32, 32\), the data has \(1, 28, 28\)"
-    ):
-        TrainedModel.train(digits, network=LeNetSpec.cifar5(), settings=QUICK)
-
-
-def test_rows_of_numbers_can_not_be_shifted(tmp_path):
-    table = Table(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), ("a", "b"), "t")
-    with pytest.raises(ev.InputError, match="shift and flip are for images"):
-        TrainedModel.train(table, settings=TrainingSettings(shift=1), run_dir=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 BAD_INPUTS = {
@@ -187,40 +130,6 @@ def test_a_class_never_seen(models, digits):
         models["edl"].labels_of(strange)
     swapped = Dataset(digits.images[:2], torch.tensor([0, 1]), ("7", "3"), "swapped")
     assert models["edl"].labels_of(swapped).tolist() == [7, 3]
-
-
-def test_one_class_is_no_classification(digits):
-    with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
-        TrainedModel.train(digits.only(["3"]), settings=QUICK)
-    same = Dataset(digits.images[:5], torch.zeros(5, dtype=torch.long), digits.classes, "all zeros")
-    with pytest.raises(DataError, match="all zeros has samples of 1 class"):
-        TrainedModel.train(same, settings=QUICK)
-
-
-def test_held_out_classes_in_another_order(digits):
-    backwards = Dataset(digits.images, 9 - digits.labels, tuple("9876543210"), "backwards")
-    spec = LeNetSpec(filters=(2, 4), hidden=8)
-    results = [
-        TrainedModel.train(digits, None, spec, TrainingSettings(epochs=1), held_out=held_out).training["last"]
-        for held_out in (digits, backwards)
-    ]
-    assert results[0]["held_out_loss"] == results[1]["held_out_loss"]
-
-
-def test_a_run_is_of_its_data(digits, tmp_path):
-    settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
-    TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
-    others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
-    with pytest.raises(TrainingError, match=r"holds another training: .*data has another content"):
-        TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
-
-
-def test_patience_reports_the_best_epoch(digits):
-    spec = LeNetSpec(filters=(2, 4), hidden=8)
-    settings = TrainingSettings(epochs=3, learning_rate=5e-3, patience=1)
-    model = TrainedModel.train(digits, Softmax(), spec, settings, held_out=digits)
-    right = (model.predict(digits.images).labels == digits.labels).double().mean().item()
-    assert model.training["best"]["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
 
 
 def test_training_on_a_source(tmp_path):

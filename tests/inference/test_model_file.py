@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from nescio._files import read_tensors, write_tensors
-from nescio.data import Table, load
+from nescio.data import Table
 from nescio.encoders import LeNetSpec
 from nescio.errors import ModelFileError
 from nescio.inference.model import TrainedModel
@@ -21,12 +21,6 @@ from nescio.methods import EDL, METHODS, Method, Softmax, register_method
 from nescio.training import TrainingSettings
 
 BEFORE = Path(__file__).parents[1] / "fixtures" / "before" / "models"
-
-
-@pytest.fixture(scope="module")
-def digits(session_cache):
-    os.environ["NESCIO_CACHE"] = str(session_cache)
-    return load("digits").subset(600, torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,9 @@ UNKNOWN = "I do not know"
 OVERFLOWING = (
     "all => all.filter(one => one.getBoundingClientRect().right > innerWidth).map(one => one.outerHTML)"
 )
+OVERLAPPING = """parts => parts.filter((one, i) =>
+    i > 0 && one.getBoundingClientRect().top < parts[i - 1].getBoundingClientRect().bottom - 1)
+    .map(one => one.outerHTML)"""
 FOCUSED = "(document.activeElement.closest('.button') ?? document.activeElement)"
 NAMELESS = """all => all.filter(one => !one.getAttribute('aria-label') && !one.textContent.trim()
     && ![...(one.labels ?? [])].some(label => label.textContent.trim())).map(one => one.outerHTML)"""
@@ -244,6 +247,7 @@ def test_a_model_with_trust_says_how_usual_an_input_is(visit, serving_here, anim
         usual = card(page, "trusted", ".usual")
         expect(card(page, "trusted", ".sentence")).to_have_text("It is an a")
         expect(usual).to_have_text(re.compile(r"^Of known inputs, \d+% lie as far from the training data\.$"))
+        assert card(page, "trusted", "> *:not([hidden])").evaluate_all(OVERLAPPING) == []
         fields.nth(3).fill("90")
         expect(card(page, "trusted", ".sentence")).to_have_text(UNKNOWN)
         expect(usual).to_have_text("Of known inputs, 1% lie as far from the training data.")

@@ -38,7 +38,7 @@ def card_after_training(
     """
     from nescio.reports import CardContext, write_card
 
-    context = CardContext(name=out.resolve().name, split=_split_text(held_out, data), command=_command())
+    context = CardContext(name=_name_of(out.resolve()), split=_split_text(held_out, data), command=_command())
     try:
         path = write_card(model, held_out, out, prediction=prediction, context=context)
     except NescioError as error:
@@ -59,7 +59,7 @@ def card_of_evaluation(folder: Path, path: Path, measured: Measured, ood_name: s
     path = model_path(path).resolve()
     name = path.stem
     if path.name == MODEL_NAME:
-        name = path.parent.name  # all runs call it alike
+        name = _name_of(path.parent)  # all runs call the file alike
     context = CardContext(
         name=name,
         model_file=path.name,
@@ -76,6 +76,11 @@ def card_of_evaluation(folder: Path, path: Path, measured: Measured, ood_name: s
         context=context,
     )
     typer.echo(f"{written}: the model card; card.md is the same for a model hub", err=True)
+
+
+def _name_of(run: Path) -> str:
+    """A folder's name; that of all examples says nothing, and the card then names data and method."""
+    return "" if run.name == "run" else run.name
 
 
 def _split_text(held_out: Data, data: str) -> str:

@@ -77,24 +77,33 @@ def epoch_progress(
             done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
             progress.update(tasks[name], completed=done, last=figures)
             if speaks and not has_bar:
-                time_left = left[name].text(done, epochs * members, step=1)
+                seconds = metrics.get("seconds")
+                time_left = left[name].text(done, epochs * members, step=1, took=seconds)
                 typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}{time_left}", err=True)
 
         yield report
 
 
 def counting_progress(what: str) -> Callable[[int, int], None]:
-    """A function that says how many of something are done, and the time left: a line every few seconds."""
+    """A function that says how many of something are done, and the time left: a line every few seconds.
+
+    One after the other it may count several things, such as the training data and what is held out.
+    """
     from nescio.training._runtime import is_first_process
 
     speaks = is_first_process()
     started = time.monotonic()
     last_line = started
     left = TimeLeft()
+    is_over = False
 
     def report(done: int, total: int) -> None:
-        nonlocal last_line
+        nonlocal started, last_line, left, is_over
         now = time.monotonic()
+        if is_over:
+            started = last_line
+            left = TimeLeft()
+        is_over = done == total
         is_due = done == total or now - last_line >= SECONDS_BETWEEN_LINES
         time_left = left.text(done, total)
         if speaks and is_due:

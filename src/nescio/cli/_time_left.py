@@ -34,7 +34,7 @@ class TimeLeft:
         self._start = clock()
         self._done_at_start: float | None = None
 
-    def text(self, done: float, total: float, step: float = 0.0) -> str:
+    def text(self, done: float, total: float, step: float = 0.0, took: float | None = None) -> str:
         """What is left in words, to be put behind a line; empty while nothing is known, and at the end.
 
         What was done before, by an earlier run that was stopped, does not count: the time is taken from the
@@ -44,12 +44,16 @@ class TimeLeft:
             done: How much is done.
             total: How much there is.
             step: How much of it was done between the start and the first call.
+            took: The seconds that this step took, where they are known: what came before it, such as features
+                that were computed, does not come again. Default: the time since the start.
         """
         now = self._clock()
         if self._done_at_start is None:
             self._done_at_start = done - step
             if step == 0:
                 self._start = now
+            elif took is not None:
+                self._start = now - took
         fresh = done - self._done_at_start
         if fresh <= 0 or done >= total:
             return ""

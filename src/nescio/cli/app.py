@@ -14,13 +14,17 @@ import typer
 
 from nescio import __version__
 from nescio.cli import _data as data
-from nescio.cli import _models as models
 from nescio.cli._demo import demo
+from nescio.cli._evaluate import evaluate
+from nescio.cli._export import export
 from nescio.cli._help import Command, Group, usage_message
 from nescio.cli._methods import methods
+from nescio.cli._posthoc import calibrate, sets, threshold
+from nescio.cli._predict import predict, score
 from nescio.cli._reproduce import ManyNames, reproduce
 from nescio.cli._serve import serve
 from nescio.cli._study import study
+from nescio.cli._train import train
 from nescio.errors import NescioError, NescioWarning
 
 INTERRUPTED = 130
@@ -63,19 +67,19 @@ app = typer.Typer(
 for command in (
     demo,
     methods,
-    models.train,
-    models.predict,
-    models.evaluate,
-    models.calibrate,
-    models.threshold,
-    models.sets,
-    models.export,
+    train,
+    predict,
+    evaluate,
+    calibrate,
+    threshold,
+    sets,
+    export,
     serve,
 ):
     app.command(cls=Command, epilog="\n".join(EXAMPLES[command.__name__]))(command)
 app.command(cls=ManyNames, epilog="\n".join(EXAMPLES["reproduce"]))(reproduce)
 app.command(cls=ManyNames, epilog="\n".join(EXAMPLES["study"]))(study)
-app.command(hidden=True, context_settings={"ignore_unknown_options": True})(models.score)
+app.command(hidden=True, context_settings={"ignore_unknown_options": True})(score)
 for info in data.app.registered_commands:
     info.cls = Command
     info.epilog = "\n".join(EXAMPLES[info.name or info.callback.__name__])  # type: ignore[union-attr]

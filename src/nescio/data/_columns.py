@@ -84,6 +84,11 @@ def as_days(text: str, style: str) -> float | None:
     return (moment - _EPOCH).total_seconds() / _SECONDS_OF_DAY
 
 
+def _described(cell: str) -> str:
+    """A cell that a column does not take, for messages: why a gap is none of its values."""
+    return f"{cell!r}; training saw no gap here" if is_gap(cell) else repr(cell)
+
+
 class Column(ABC):
     """A column of a table that is read by its name, and what its cells become.
 
@@ -183,7 +188,7 @@ class NumberColumn(Column):
             return (self.filled, 1.0)
         number = as_styled_number(cell, self.style)
         if number is None or not abs(number) <= LARGEST_NUMBER:
-            raise DataError(f"a finite number expected that float32 can hold, got {cell!r}")
+            raise DataError(f"a finite number expected that float32 can hold, got {_described(cell)}")
         if self.filled is None:
             return (number - self.offset,)
         return (number - self.offset, 0.0)
@@ -334,7 +339,7 @@ class DateColumn(Column):
             return [self.filled, *[0.0] * (len(self.features) - 2), 1.0]
         days = as_days(cell, self.style)
         if days is None:
-            raise DataError(f"a date expected, {self.style}, got {cell!r}")
+            raise DataError(f"a date expected, {self.style}, got {_described(cell)}")
         week = [0.0] * 7
         week[(math.floor(days) + 3) % 7] = 1.0  # the first day of 1970 was a Thursday
         encoded = [days - self.origin, *_on_circle(days / DAYS_OF_YEAR), *week]

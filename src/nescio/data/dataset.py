@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -16,11 +17,71 @@ from nescio.data._stored import StoredArray, select_rows
 from nescio.errors import DataError, InputError
 
 PARTS = ("train", "validation", "test")
-AnyData = TypeVar("AnyData", "Dataset", "Table", "Texts")
+AnyData = TypeVar("AnyData", bound="_Labelled")
+
+
+class _Labelled(ABC):
+    """What the three kinds of data have in common: samples with labels, some of which can be taken.
+
+    It is no dataclass itself: the inputs must stay the first field of each kind.
+    """
+
+    labels: Tensor
+    classes: tuple[str, ...]
+    name: str
+    groups: Tensor | None
+    parts: Tensor | None
+
+    @abstractmethod
+    def _inputs_at(self, index: Tensor) -> dict[str, Any]:
+        """The field that holds the inputs, with those at these positions or of this mask."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def only(self: AnyData, classes: Sequence[str | int]) -> AnyData:
+        """The samples of some classes; labels are counted anew in the order given.
+
+        Args:
+            classes: Names or positions, all different.
+
+        Raises:
+            InputError: If there is no such class.
+        """
+        wanted = [_class_index(self, one) for one in classes]
+        if not wanted or len(set(wanted)) != len(wanted):
+            raise InputError(f"classes must be one or more different classes, got {list(classes)}")
+        renumbered = torch.full((len(self.classes),), -1)
+        renumbered[wanted] = torch.arange(len(wanted))
+        labels = renumbered[self.labels]
+        kept = labels >= 0
+        names = tuple(self.classes[index] for index in wanted)
+        return replace(self.take(kept), labels=labels[kept], classes=names)  # type: ignore[type-var]
+
+    def subset(self: AnyData, count: int, generator: torch.Generator) -> AnyData:
+        """Different samples, drawn by chance.
+
+        Args:
+            count: How many, at most all of them.
+            generator: Source of randomness.
+
+        Raises:
+            InputError: If there are less.
+        """
+        require_whole("count", count, least=1, most=len(self))
+        return self.take(torch.randperm(len(self), generator=generator)[:count])
+
+    def take(self: AnyData, index: Tensor) -> AnyData:
+        """The samples at these positions (M,), or where a mask (N,) is true; stored ones are not copied."""
+        groups = None if self.groups is None else self.groups[index]
+        parts = None if self.parts is None else self.parts[index]
+        return replace(  # type: ignore[type-var]
+            self, **self._inputs_at(index), labels=self.labels[index], groups=groups, parts=parts
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Dataset:
+class Dataset(_Labelled):
     """Images with labels, in memory or on the disk.
 
     Args:
@@ -63,9 +124,6 @@ class Dataset:
         _check_labels(self.name, len(self.images), self.labels, self.classes)
         _check_memberships(self)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     @property
     def inputs(self) -> Tensor | StoredArray:
         """What a network is fed from, as in a Table: the images (N, C, H, W)."""
@@ -75,36 +133,12 @@ class Dataset:
         shape = "x".join(str(size) for size in self.images.shape[1:])
         return f"Dataset({self.name!r}, {len(self)} images {shape}, {len(self.classes)} classes)"
 
-    def only(self, classes: Sequence[str | int]) -> Dataset:
-        """The samples of some classes; labels are counted anew in the order given.
-
-        Args:
-            classes: Names or positions, all different.
-
-        Raises:
-            InputError: If there is no such class.
-        """
-        return _only(self, classes)
-
-    def subset(self, count: int, generator: torch.Generator) -> Dataset:
-        """Different samples, drawn by chance.
-
-        Args:
-            count: How many, at most all of them.
-            generator: Source of randomness.
-
-        Raises:
-            InputError: If there are less.
-        """
-        return _subset(self, count, generator)
-
-    def take(self, index: Tensor) -> Dataset:
-        """The samples at these positions (M,), or where a mask (N,) is true; stored images are not copied."""
-        return replace(self, images=select_rows(self.images, index), **_taken(self, index))
+    def _inputs_at(self, index: Tensor) -> dict[str, Any]:
+        return {"images": select_rows(self.images, index)}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(_Labelled):
     """Rows of numbers with labels, in memory or on the disk.
 
     Args:
@@ -145,9 +179,6 @@ class Table:
         _check_labels(self.name, len(self.features), self.labels, self.classes)
         _check_memberships(self)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     @property
     def inputs(self) -> Tensor | StoredArray:
         """What a network is fed from, as in a Dataset: the features (N, F)."""
@@ -157,36 +188,12 @@ class Table:
         width = self.features.shape[1]
         return f"Table({self.name!r}, {len(self)} rows x {width}, {len(self.classes)} classes)"
 
-    def only(self, classes: Sequence[str | int]) -> Table:
-        """The samples of some classes; labels are counted anew in the order given.
-
-        Args:
-            classes: Names or positions, all different.
-
-        Raises:
-            InputError: If there is no such class.
-        """
-        return _only(self, classes)
-
-    def subset(self, count: int, generator: torch.Generator) -> Table:
-        """Different rows, drawn by chance.
-
-        Args:
-            count: How many, at most all of them.
-            generator: Source of randomness.
-
-        Raises:
-            InputError: If there are less.
-        """
-        return _subset(self, count, generator)
-
-    def take(self, index: Tensor) -> Table:
-        """The rows at these positions (M,), or where a mask (N,) is true; stored ones are not copied."""
-        return replace(self, features=select_rows(self.features, index), **_taken(self, index))
+    def _inputs_at(self, index: Tensor) -> dict[str, Any]:
+        return {"features": select_rows(self.features, index)}
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(_Labelled):
     """Texts with labels, in memory.
 
     Args:
@@ -231,9 +238,6 @@ class Texts:
         _check_labels(self.name, len(self.texts), self.labels, self.classes)
         _check_memberships(self)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     @property
     def inputs(self) -> tuple[str, ...]:
         """The texts; `TextPreprocess.inputs_of` makes of them what a network is fed."""
@@ -242,34 +246,9 @@ class Texts:
     def __repr__(self) -> str:
         return f"Texts({self.name!r}, {len(self)} texts, {len(self.classes)} classes)"
 
-    def only(self, classes: Sequence[str | int]) -> Texts:
-        """The samples of some classes; labels are counted anew in the order given.
-
-        Args:
-            classes: Names or positions, all different.
-
-        Raises:
-            InputError: If there is no such class.
-        """
-        return _only(self, classes)
-
-    def subset(self, count: int, generator: torch.Generator) -> Texts:
-        """Different texts, drawn by chance.
-
-        Args:
-            count: How many, at most all of them.
-            generator: Source of randomness.
-
-        Raises:
-            InputError: If there are less.
-        """
-        return _subset(self, count, generator)
-
-    def take(self, index: Tensor) -> Texts:
-        """The texts at these positions (M,), or where a mask (N,) is true."""
+    def _inputs_at(self, index: Tensor) -> dict[str, Any]:
         positions = torch.arange(len(self))[index]
-        taken = tuple(self.texts[position] for position in positions.tolist())
-        return replace(self, texts=taken, **_taken(self, index))
+        return {"texts": tuple(self.texts[position] for position in positions.tolist())}
 
 
 def _check_tensors(name: str, **fields: object) -> None:
@@ -305,7 +284,7 @@ def _check_labels(name: str, count: int, labels: Tensor, classes: tuple[str, ...
         )
 
 
-def _check_memberships(data: Dataset | Table | Texts) -> None:
+def _check_memberships(data: _Labelled) -> None:
     for field, values in (("groups", data.groups), ("parts", data.parts)):
         if values is None:
             continue
@@ -315,35 +294,9 @@ def _check_memberships(data: Dataset | Table | Texts) -> None:
         raise DataError(f"{data.name}: parts must be 0..{len(PARTS) - 1}, the positions of {PARTS}")
 
 
-def _taken(data: Dataset | Table | Texts, index: Tensor) -> dict[str, Any]:
-    """What there is for each sample beside the inputs, at these positions or of this mask."""
-    return {
-        "labels": data.labels[index],
-        "groups": None if data.groups is None else data.groups[index],
-        "parts": None if data.parts is None else data.parts[index],
-    }
-
-
-def _only(data: AnyData, classes: Sequence[str | int]) -> AnyData:
-    wanted = [_class_index(data, one) for one in classes]
-    if not wanted or len(set(wanted)) != len(wanted):
-        raise InputError(f"classes must be one or more different classes, got {list(classes)}")
-    renumbered = torch.full((len(data.classes),), -1)
-    renumbered[wanted] = torch.arange(len(wanted))
-    labels = renumbered[data.labels]
-    kept = labels >= 0
-    names = tuple(data.classes[index] for index in wanted)
-    return replace(data.take(kept), labels=labels[kept], classes=names)
-
-
-def _class_index(data: Dataset | Table | Texts, one: str | int) -> int:
+def _class_index(data: _Labelled, one: str | int) -> int:
     if isinstance(one, str) and one in data.classes:
         return data.classes.index(one)
     if isinstance(one, int) and 0 <= one < len(data.classes):
         return one
     raise InputError(f"{data.name} has no class {one!r}; its classes: {', '.join(data.classes)}")
-
-
-def _subset(data: AnyData, count: int, generator: torch.Generator) -> AnyData:
-    require_whole("count", count, least=1, most=len(data))
-    return data.take(torch.randperm(len(data), generator=generator)[:count])

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import require_whole
-from nescio._files import digest
 from nescio.data import (
     Dataset,
     ImagePreprocess,
@@ -24,36 +23,44 @@ from nescio.data import (
     Texts,
 )
 from nescio.data.sources._pictures import PictureSource
-from nescio.encoders import EncoderSpec, make_encoder, spec_to_dict
+from nescio.encoders import EncoderSpec
 from nescio.errors import DataError, InputError, NescioWarning
 from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
 from nescio.inference._choice import Choice, choose_network
 from nescio.inference._frozen import (
     FrozenEncoder,
     OnEncoding,
-    encoded_data,
     head_spec,
     load_pretrained,
-    pretrained_encoder,
 )
 from nescio.inference._layers import (
     predict_at_layer,
     prepared_parts,
     require_finite_inputs,
     require_inputs,
-    shape_text,
 )
 from nescio.inference._model_file import model_path, read_model, write_model
+from nescio.inference._networks import new_module, require_network
 from nescio.inference._seen import SeenSamples
+from nescio.inference._train import (
+    EncodedData,
+    calibrated_after_training,
+    check_data,
+    labels_among,
+    samples_of,
+    split_off,
+    train_network,
+    with_seen,
+)
 from nescio.inference.export import export_onnx, export_program
 from nescio.inference.records import Inputs, Record, predict_records
-from nescio.methods import EDL, Method, make_method, method_to_dict
+from nescio.methods import EDL, Method, make_method
 from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
 from nescio.posthoc.state import Posthoc, WithPValues
-from nescio.training import Run, Samples, TrainingSettings, as_input, fit
+from nescio.training import Samples, TrainingSettings, as_input
 from nescio.training.loggers import Logger, make_loggers
 
 DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
@@ -168,20 +175,20 @@ class TrainedModel:
         if set_aside is not None:
             count -= int(set_aside.sum())
         settings = settings.resolved(count, fine_tuned=fine_tune, rows=isinstance(data, Table))
-        _check_data(data, settings)
+        check_data(data, settings)
         if not choice.is_frozen:
-            training, calibration = _parts(data, set_aside)
+            training, calibration = split_off(data, set_aside)
             model = _untrained_model_for(training, method, choice, settings.seed)
-            trained = _train_network(model, training, settings, held_out, run_dir, report, log=loggers)
-            trained = _calibrated_after_training(trained, training, calibration, posthoc)
-            return _with_seen(trained, data, held_out)
+            trained = train_network(model, training, settings, held_out, run_dir, report, log=loggers)
+            trained = calibrated_after_training(trained, training, calibration, posthoc)
+            return with_seen(trained, data, held_out)
 
-        encoded = _EncodedData.of(data, held_out, choice, on_encoding)
-        features, calibration = _parts(encoded.train, set_aside)
+        encoded = EncodedData.of(data, held_out, choice, on_encoding)
+        features, calibration = split_off(encoded.train, set_aside)
         assert isinstance(features, Table)
         head = head_spec(encoded.spec, len(data.classes))
         model = untrained_model(features.inputs, data.classes, method, head, seed=settings.seed)
-        trained = _train_network(
+        trained = train_network(
             model,
             features,
             settings,
@@ -191,10 +198,10 @@ class TrainedModel:
             encoder=encoded.spec,
             log=loggers,
         )
-        trained = _calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
+        trained = calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
         encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
         whole = replace(trained, preprocess=encoded.preprocess, encoder=encoder)
-        return _with_seen(whole, data, held_out)
+        return with_seen(whole, data, held_out)
 
     def calibrated(
         self,
@@ -230,8 +237,8 @@ class TrainedModel:
             training = training.labelled(self.preprocess)
         if isinstance(held_out, Source):
             held_out = held_out.labelled(self.preprocess)
-        samples = _samples_of(self, held_out)
-        training_samples = _samples_of(self, training)
+        samples = samples_of(self, held_out)
+        training_samples = samples_of(self, training)
         if posthoc != "temperature":
             _require_apart(training_samples, samples)
         calibration = calibrate(
@@ -294,7 +301,7 @@ class TrainedModel:
         Raises:
             DataError: If the data has a class that the model never saw.
         """
-        return _labels_among(self.classes, data)
+        return labels_among(self.classes, data)
 
     def predict(
         self,
@@ -535,51 +542,14 @@ def untrained_model(
         method = make_method(method)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        module, spec = _new_module(method, network, tuple(inputs.shape[1:]), len(classes))
+        module, spec = new_module(method, network, tuple(inputs.shape[1:]), len(classes))
     if preprocess is None:
         preprocess = Preprocess.fit(inputs, weights, schema)
     elif spec is not None:
         for encoder in method.encoders(module):
             load_pretrained(spec, encoder)
-    _require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
+    require_network(module, spec, as_input(inputs[:1], preprocess), len(classes))
     return TrainedModel(module, method, tuple(classes), preprocess, spec)
-
-
-def _new_module(
-    method: Method,
-    network: EncoderSpec | str | nn.Module | None,
-    input_shape: tuple[int, ...],
-    num_classes: int,
-) -> tuple[nn.Module, EncoderSpec | None]:
-    """Make a network for the method; return it with its spec, or with None for the user's own module."""
-    if isinstance(network, nn.Module):
-        return method.check_module(network), None
-    if network is None or isinstance(network, str):
-        network = method.default_encoder(make_encoder(network, input_shape, num_classes))
-    return method.build(network), network
-
-
-def _check_data(data: Dataset | Table | Texts, settings: TrainingSettings) -> None:
-    """Refuse data with fewer than two classes present, and rows that are to be augmented like images."""
-    present = int((data.labels.bincount() > 0).sum())
-    if present < 2:
-        raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
-    if not isinstance(data, Dataset) and (settings.shift or settings.flip):
-        raise InputError(f"shift and flip are for images, not for {data.kind.value}")
-
-
-def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | Texts) -> None:
-    """Refuse held-out data of another kind, or with inputs of another shape, than the training data."""
-    if held_out.kind is not data.kind:
-        raise DataError(
-            f"held_out must hold {data.kind.value} like the training data, got {held_out.kind.value}"
-        )
-    if isinstance(data, Texts) or isinstance(held_out, Texts):
-        return
-    expected = tuple(data.inputs.shape[1:])
-    found = tuple(held_out.inputs.shape[1:])
-    if found != expected:
-        raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
 
 
 def _untrained_model_for(
@@ -617,185 +587,4 @@ def _require_apart(training: Samples, held_out: Samples) -> None:
         raise DataError(
             "held_out must be other samples than those of training, got "
             f"{seen.share_of(held_out.inputs):.0%} that are among them"
-        )
-
-
-def _parts(
-    data: Dataset | Table | Texts, set_aside: Tensor | None
-) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
-    """What is trained on, and what is set aside for calibration; None for nothing."""
-    if set_aside is None:
-        return data, None
-    return data.take(~set_aside), data.take(set_aside)
-
-
-def _calibrated_after_training(
-    model: TrainedModel,
-    training: Dataset | Table | Texts,
-    calibration: Dataset | Table | Texts | None,
-    posthoc: str,
-    is_encoded: bool = False,
-) -> TrainedModel:
-    """Fit what was asked for to what was set aside; the summary of the training says what was done."""
-    if posthoc == "none":
-        return model
-    if calibration is None:
-        reason = f"{len(training):,} samples are too few to set some aside"
-        summary = {"wanted": posthoc, "samples": 0, "done": {}, "skipped": {posthoc: reason}}
-        return replace(model, training={**model.training, "posthoc": summary})
-    seed = model.training["settings"]["seed"]
-    held_out = _samples_of(model, calibration)
-    fitted = calibrate(
-        model, _samples_of(model, training), held_out, posthoc, is_encoded=is_encoded, seed=seed
-    )
-    summary = summary_of(fitted, held_out, posthoc)
-    return replace(model, posthoc=fitted.posthoc, training={**model.training, "posthoc": summary})
-
-
-@dataclass(frozen=True)
-class _EncodedData:
-    """Training and held-out data as the features of a pretrained encoder, and what made them."""
-
-    spec: EncoderSpec
-    module: nn.Module
-    preprocess: Preprocess
-    train: Table
-    held_out: Table | None
-
-    @classmethod
-    def of(
-        cls,
-        data: Dataset | Table | Texts,
-        held_out: Dataset | Table | Texts | Source | None,
-        choice: Choice,
-        on_encoding: OnEncoding | None,
-    ) -> _EncodedData:
-        """Compute the features, or find them in the cache."""
-        assert choice.spec is not None
-        assert choice.preprocess is not None
-        if isinstance(held_out, Source):
-            held_out = held_out.labelled(choice.preprocess)
-        if held_out is not None:
-            _check_held_out(held_out, data)
-        module = pretrained_encoder(choice.spec)
-        parts = []
-        for part in (data, held_out):
-            if part is not None:
-                parts.append(encoded_data(choice.spec, module, choice.preprocess, part, on_encoding))
-        watched = parts[1] if held_out is not None else None
-        return cls(choice.spec, module, choice.preprocess, parts[0], watched)
-
-
-def _train_network(
-    model: TrainedModel,
-    data: Dataset | Table | Texts,
-    settings: TrainingSettings,
-    held_out: Dataset | Table | Texts | Source | None,
-    run_dir: str | Path | None,
-    report: Callable[[dict[str, float]], None] | None,
-    encoder: EncoderSpec | None = None,
-    log: Sequence[Logger] = (),
-) -> TrainedModel:
-    """Train the network of a model on data; encoder: what made features of it, where they are features."""
-    watched = None
-    if isinstance(held_out, Source):
-        held_out = held_out.labelled(model.preprocess)
-    if held_out is not None:
-        _check_held_out(held_out, data)
-        watched = _samples_of(model, held_out)
-    samples = _samples_of(model, data)
-    description = _describe_run(model, settings, data, samples, watched, encoder)
-    run = None if run_dir is None else Run(run_dir, description)
-    history = fit(
-        model.method,
-        model.module,
-        model.preprocess,
-        samples,
-        settings,
-        held_out=watched,
-        run=run,
-        report=report,
-        log=log,
-    )
-    training = {**description, "last": history[-1], "history": history}
-    if settings.patience is not None and model.method.trainings == 1:
-        # Of a run that was lengthened, only some earlier epochs have a loss that compares.
-        compared = [metrics for metrics in history if "held_out_loss" in metrics]
-        training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
-    return replace(model, training=training)
-
-
-def _with_seen(
-    model: TrainedModel, data: Dataset | Table | Texts, held_out: Dataset | Table | Texts | Source | None
-) -> TrainedModel:
-    """Keep digests of what the model was trained on."""
-    new = None
-    if held_out is not None and not isinstance(held_out, Source):
-        new = model.preprocess.inputs_of(held_out)
-    return replace(model, seen=SeenSamples.of(model.preprocess.inputs_of(data), new))
-
-
-def _describe_run(
-    model: TrainedModel,
-    settings: TrainingSettings,
-    data: Dataset | Table | Texts,
-    samples: Samples,
-    watched: Samples | None,
-    encoder: EncoderSpec | None,
-) -> dict[str, Any]:
-    """Say what a training depends on, as plain data: runs with the same description are the same run."""
-    network: Any = repr(model.module)
-    if model.network is not None:
-        network = spec_to_dict(model.network)
-    held_out_digest = None
-    if watched is not None:
-        held_out_digest = _digest_of(watched)
-    description = {
-        "method": method_to_dict(model.method),
-        "network": network,
-        "settings": settings.to_dict(),
-        "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
-        "sha256": {"train": _digest_of(samples), "held_out": held_out_digest},
-    }
-    if encoder is not None:
-        description["encoder"] = spec_to_dict(encoder)
-    return description
-
-
-def _samples_of(model: TrainedModel, data: Dataset | Table | Texts) -> Samples:
-    """Make samples for the training loop, with labels that count the model's classes."""
-    return Samples(model.preprocess.inputs_of(data), _labels_among(model.classes, data))
-
-
-def _labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tensor:
-    """Translate the labels of a data set (N,) to places among these classes."""
-    unknown = [name for name in data.classes if name not in classes]
-    if unknown:
-        raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
-    return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
-
-
-def _digest_of(samples: Samples) -> str:
-    """Compute what tells samples from any others."""
-    return digest({"inputs": samples.inputs, "labels": samples.labels})
-
-
-def _require_network(module: nn.Module, spec: EncoderSpec | None, example: Tensor, num_classes: int) -> None:
-    """Refuse a network that does not turn inputs like the example (1, ...) into logits (1, num_classes)."""
-    if spec is not None and spec.input_shape != tuple(example.shape[1:]):
-        raise InputError(f"network takes inputs {spec.input_shape}, the data has {tuple(example.shape[1:])}")
-    parameter = next(module.parameters())
-    was_training = module.training
-    try:
-        with torch.no_grad():
-            logits = module.eval()(example.to(parameter.device, parameter.dtype))
-    except RuntimeError as error:
-        reason = str(error).partition("\n")[0]
-        expected = shape_text(example.shape[1:])
-        raise InputError(f"network can't take inputs (N, {expected}): {reason}") from error
-    finally:
-        module.train(was_training)
-    if tuple(logits.shape) != (1, num_classes):
-        raise InputError(
-            f"network must give logits (N, {num_classes}), one for each class, got {('N', *logits.shape[1:])}"
         )

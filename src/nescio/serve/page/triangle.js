@@ -3,6 +3,7 @@
 import { alphaOf, logDensity, strongest } from "./dirichlet.js";
 import { draw } from "./svg.js";
 
+const LONGEST = 11; // letters of a name: two of them stand side by side below the triangle
 const [WIDTH, HEIGHT] = [240, 208]; // of the triangle; its height is sqrt(3)/2 of its side
 const MARGIN = 30;
 const PLACES = [[WIDTH / 2, -12, "middle"], [0, HEIGHT + 24, "start"], [WIDTH, HEIGHT + 24, "end"]]; // of the names
@@ -62,7 +63,7 @@ export class Triangle {
     draw(this.svg, "circle", { class: "mean", cx: WIDTH * (right + top / 2), cy: HEIGHT * (1 - top), r: 8 });
     names.forEach((name, i) => {
       const [x, y, anchor] = PLACES[i];
-      const short = name.length > 9 ? `${name.slice(0, 8)}…` : name;
+      const short = name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name;
       draw(this.svg, "text", { x, y, "text-anchor": name.length < 3 ? "middle" : anchor }, short);
     });
     const part = (name, i) => `${name} ${[top, left, right][i].toFixed(2)}`;

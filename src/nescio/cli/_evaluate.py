@@ -1,0 +1,111 @@
+"""`nescio evaluate`: how good models are, and how well they tell out-of-distribution data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nescio.cli._card import Measured, card_of_evaluation
+from nescio.cli._console import counting_progress, print_table
+from nescio.cli._options import DataDir, Label
+from nescio.errors import InputError
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+
+def evaluate(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...", help="A model file or the folder of a run; several as NAME=PATH, to compare."
+        ),
+    ],
+    data: Annotated[str, typer.Option(help="A data set's name, a folder, .npz or .csv, with labels.")],
+    ood: Annotated[
+        str | None, typer.Option(help="Out-of-distribution data, of other classes; needs no labels.")
+    ] = None,
+    label: Label = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The measures as a JSON object.")] = False,
+    data_dir: DataDir = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Write a model card, card.md and report.html, into this folder.")
+    ] = None,
+) -> None:
+    """Measure accuracy, calibration and selective prediction; with --ood, OOD detection."""
+    from nescio.inference._named_paths import named_paths
+    from nescio.inference.model import TrainedModel
+
+    paths = named_paths(models)
+    if card is not None:
+        _require_one_card(card, paths)
+    results = {}
+    for name, path in paths.items():
+        measured = _measure(TrainedModel.load(path), data, ood, label, data_dir)
+        results[name] = measured.measures
+        if card is not None:
+            card_of_evaluation(card, path, measured, ood)
+    if as_json:
+        only = next(iter(results.values()))
+        typer.echo(json.dumps(only if len(results) == 1 else results))
+    else:
+        _print_measures(results)
+
+
+def _require_one_card(folder: Path, paths: dict[str, Path]) -> None:
+    """Refuse before anything is measured what no card can be written for."""
+    from nescio.reports._page import require_extras
+
+    if len(paths) > 1:
+        raise InputError(f"--card is for one model, got {len(paths)}; call it once for each")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--card must be a folder, got the file {folder}")
+    require_extras()
+
+
+def _measure(
+    model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
+) -> Measured:
+    from nescio.cli._sources import HELD_OUT_NAME, open_for, open_held_out, open_inputs, warn_of_seen
+    from nescio.inference._layers import predict_kept
+    from nescio.metrics import detection_summary, summary
+
+    if data == HELD_OUT_NAME and not Path(data).exists():
+        known = open_held_out(model, data_dir)
+    else:
+        known = open_for(model, data, data_dir, label)
+        warn_of_seen(model, model.preprocess.inputs_of(known), data)
+    prediction = predict_kept(model, model.preprocess.inputs_of(known), counting_progress("features"))
+    result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
+    ood_prediction = None
+    if ood is not None:
+        ood_inputs = open_inputs(model, ood, data_dir)
+        ood_prediction = predict_kept(model, ood_inputs, counting_progress("features"))
+        result["ood"] = detection_summary(prediction, ood_prediction)
+    return Measured(model, known, prediction, ood_prediction, result)
+
+
+def _print_measures(results: dict[str, dict[str, Any]]) -> None:
+    """A table of the measures, and one of those with out-of-distribution data; a column for each model."""
+    tables = {"measure": list(results.values())}
+    if all("ood" in result for result in results.values()):
+        tables["ood measure"] = [result["ood"] for result in results.values()]
+    columns = ["value"] if len(results) == 1 else list(results)
+    for title, measured in tables.items():
+        # Of all models: an evidential one has measures that softmax has not.
+        rows: dict[str, list[str]] = {}
+        for each in measured:
+            for name, value in each.items():
+                if isinstance(value, float):
+                    rows[name] = [name]
+        for name, row in rows.items():
+            for each in measured:
+                row.append(_rounded(each.get(name)))
+        print_table([title, *columns], list(rows.values()))
+
+
+def _rounded(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,273 @@
+"""`nescio train`: data to a model file, its model card and what it reaches on held-out data."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nescio.cli import _training
+from nescio.cli._card import card_after_training
+from nescio.cli._console import counting_progress, epoch_progress, logs_kept_quiet
+from nescio.cli._options import DataDir, Label
+from nescio.errors import ModelFileError, TrainingError
+
+if TYPE_CHECKING:
+    from nescio.data import Dataset, Table, Texts
+    from nescio.inference.model import TrainedModel
+    from nescio.opinions.categorical import Prediction
+    from nescio.training import TrainingSettings
+
+_SKIPPED = {"all": "temperature and no trust"}  # in words, where nothing could be fitted
+
+
+def train(
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A data set's name, a folder of class folders (pictures or texts), or a file: "
+            ".csv, .tsv, .jsonl, .parquet, .npz."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of the run: model, metrics, checkpoint.")],
+    method: Annotated[str, typer.Option(help="What is trained.")] = "edl",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--encoder",
+            "--network",
+            help="Default: what fits the data, said in one line.",
+        ),
+    ] = None,
+    fine_tune: Annotated[
+        bool,
+        typer.Option(
+            "--fine-tune", help="Train all of a pretrained encoder, not only a head on its features."
+        ),
+    ] = False,
+    epochs: _training.Epochs = None,
+    batch_size: _training.BatchSize = None,
+    learning_rate: _training.LearningRate = None,
+    schedule: _training.Schedule = "cosine",
+    size: Annotated[
+        int | None, typer.Option(help="Pictures of a folder are brought to this height and width.")
+    ] = None,
+    patience: _training.Patience = None,
+    posthoc: _training.Posthoc = "all",
+    log: _training.Log = None,
+    label: Label = None,
+    text: Annotated[
+        str | None, typer.Option(help="The column of a table that holds texts to learn from.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column of a table not to learn from; may be repeated.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="A column of a table whose equal values are held out together.")
+    ] = None,
+    seed: _training.Seed = 0,
+    data_dir: DataDir = None,
+    optimizer: _training.Optimizer = None,
+    weight_decay: _training.WeightDecay = None,
+    warmup: _training.Warmup = None,
+    clip_norm: _training.ClipNorm = None,
+    accumulate: _training.Accumulate = 1,
+    ema: _training.Ema = 0.0,
+    encoder_rate: _training.EncoderRate = None,
+    freeze_epochs: _training.FreezeEpochs = 0,
+    class_weight: _training.ClassWeight = None,
+    sampler: _training.Sampler = "shuffled",
+    shift: _training.Shift = 0,
+    flip: _training.Flip = False,
+    augment: _training.Augment = "none",
+    mixup: _training.Mixup = 0.0,
+    device: _training.Device = "auto",
+    precision: _training.Precision = "auto",
+) -> None:
+    """Train a model; started again with the same folder, it goes on where it stopped."""
+    from nescio.cli._choices import method_of, name_of_encoder, network_of
+    from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
+    from nescio.data import Table, split
+    from nescio.inference._calibration import require_wanted
+    from nescio.inference.model import TrainedModel
+    from nescio.training import TrainingSettings
+    from nescio.training._runtime import is_first_process, require_device
+    from nescio.training.loggers import make_loggers
+
+    how = TrainingSettings(
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        schedule=schedule,
+        shift=shift,
+        flip=flip,
+        patience=patience,
+        seed=seed,
+        device=device,
+        precision=precision,
+        optimizer=optimizer,
+        weight_decay=weight_decay,
+        warmup=warmup,
+        clip_norm=clip_norm,
+        accumulate=accumulate,
+        ema=ema,
+        class_weight=_training.parse_class_weight(class_weight),
+        sampler=sampler,
+        encoder_rate=encoder_rate,
+        freeze_epochs=freeze_epochs,
+        augment=augment,
+        mixup=mixup,
+    )
+    require_device(device)
+    require_wanted(posthoc)
+    loggers = make_loggers(log)
+    chosen = method_of(method, settings or [])
+    known, test, choice = open_to_train(
+        data,
+        seed,
+        name_of_encoder(network),
+        fine_tune,
+        size,
+        label=label,
+        text=text,
+        drop=drop,
+        group=group,
+        data_dir=data_dir,
+    )
+    spec = choice.spec or network_of(network, known, chosen)
+    if is_first_process():
+        typer.echo(choice.reason, err=True)
+    # What decides when to stop must not be what the result is measured on.
+    watched = test
+    if patience is not None:
+        known, watched = split(known, WATCHED, seed)
+    how = how.resolved(len(known), fine_tuned=fine_tune, rows=isinstance(known, Table))
+    assert how.epochs is not None
+    with (
+        logs_kept_quiet(logging.INFO),
+        epoch_progress(how.epochs, method, members=chosen.trainings) as report,
+    ):
+        model = TrainedModel.train(
+            known,
+            chosen,
+            spec,
+            how,
+            fine_tune=fine_tune,
+            held_out=watched,
+            run_dir=out,
+            report=partial(report, method),
+            on_encoding=counting_progress("features"),
+            posthoc=posthoc,
+            log=loggers,
+        )
+    if is_first_process():
+        # By this the held-out part is found again, for promises.
+        where: dict[str, Any] = {"data": data, "label": label, "drop": drop, "text": text, "group": group}
+        where |= {"seed": seed, "share": HELD_OUT, "sha256": held_out_digest(model, test)}
+        model = replace(model, training={**model.training, "held_out": where})
+        _save_and_tell(out, model, test, data)
+        _require_learned(out, model, how)
+
+
+def _save_and_tell(out: Path, model: TrainedModel, test: Dataset | Table | Texts, data: str) -> None:
+    """Write the model file, say what it reaches on the held-out part, and write its card."""
+    from nescio.inference._layers import predict_kept
+
+    _print_posthoc(model)
+    model.module.cpu()
+    path = out / "model.safetensors"
+    model = _with_promises_of(path, model)
+    model.save(path)
+    prediction = predict_kept(model, model.preprocess.inputs_of(test))
+    _print_result(path, model, test, prediction)
+    card_after_training(out, model, test, prediction, data)
+
+
+def _require_learned(out: Path, model: TrainedModel, how: TrainingSettings) -> None:
+    """End with an error after a training that has diverged, or never got anywhere."""
+    if any(metrics.get("is_guessing") for metrics in model.training["history"]):
+        accuracy = model.training["last"]["accuracy"]
+        raise TrainingError(
+            f"{out} has learned nothing: an accuracy of {accuracy:.3f} on the training data is as "
+            f"good as guessing. Train again in another folder with a lower --learning-rate (it was "
+            f"{how.learning_rate:g}), or look at the labels"
+        )
+
+
+def _print_posthoc(model: TrainedModel) -> None:
+    """One line that says what was fitted after the training, and what was not."""
+    summary = model.training.get("posthoc")
+    if summary is None:
+        return
+    parts = []
+    for name, what in summary["done"].items():
+        parts.append(f"{name} {what}")
+    for name, reason in summary["skipped"].items():
+        parts.append(f"no {_SKIPPED.get(name, name)}: {reason}")
+    what = "; ".join(parts)
+    typer.echo(f"{summary['samples']:,} training inputs set aside for calibration: {what}", err=True)
+
+
+def _print_result(
+    path: Path, model: TrainedModel, test: Dataset | Table | Texts, prediction: Prediction
+) -> None:
+    """What the weights in the file reach on data that had no part in the training."""
+    from nescio.metrics import summary
+
+    figures = summary(prediction, model.labels_of(test))
+    typer.echo(
+        f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
+        f"mean uncertainty {figures['mean_uncertainty']:.3f}"
+    )
+    if model.training["settings"]["patience"] is not None:
+        for line in _kept_epochs(model.training["history"]):
+            typer.echo(line)
+
+
+def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
+    """Which epoch's weights were kept, and how good they are: a line, or one for each member."""
+    rows_of: dict[float, list[dict[str, float]]] = {}
+    for row in history:
+        rows_of.setdefault(row.get("member", 1), []).append(row)
+    for member, rows in sorted(rows_of.items()):
+        # Of a run that was lengthened, only some earlier epochs have a loss that compares.
+        compared = [row for row in rows if "held_out_loss" in row]
+        best = min(compared, key=lambda row: row["held_out_loss"])
+        whose = f"member {member}: " if len(rows_of) > 1 else ""
+        yield (
+            f"{whose}kept epoch {best['epoch']} of {len(rows)}, the best on the tenth of the training data "
+            f"that was watched: loss {best['held_out_loss']:.4f}, accuracy {best['held_out_accuracy']:.4f}"
+        )
+
+
+def _with_promises_of(path: Path, model: TrainedModel) -> TrainedModel:
+    """With rule and sets of a file of these very weights: a training with nothing left to do keeps them."""
+    from nescio.inference.model import TrainedModel
+
+    try:
+        present = TrainedModel.load(path)
+    except ModelFileError:
+        return model  # none there, or what is there is of no use to anyone
+    if not _same_posthoc(present, model):
+        return model
+    before, now = present.module.state_dict(), model.module.state_dict()
+    same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
+    if not same:
+        return model
+    return model.with_rule(present.rule).with_sets(present.sets)
+
+
+def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether two models make the same of what their methods say: a rule is about what is finally said."""
+    if one.posthoc is None or other.posthoc is None:
+        return one.posthoc is other.posthoc
+    return one.posthoc.same_as(other.posthoc)

@@ -1,0 +1,209 @@
+"""The steps of `TrainedModel.train`: check the data, compute features, train, calibrate, describe the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from nescio._files import digest
+from nescio.data import Dataset, Preprocess, Source, Table, Texts
+from nescio.encoders import EncoderSpec, spec_to_dict
+from nescio.errors import DataError, InputError
+from nescio.inference._calibration import calibrate, summary_of
+from nescio.inference._choice import Choice
+from nescio.inference._frozen import OnEncoding, encoded_data, pretrained_encoder
+from nescio.inference._seen import SeenSamples
+from nescio.methods import method_to_dict
+from nescio.training import Run, Samples, TrainingSettings, fit
+from nescio.training.loggers import Logger
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
+
+
+def check_data(data: Dataset | Table | Texts, settings: TrainingSettings) -> None:
+    """Refuse data with fewer than two classes present, and rows that are to be augmented like images."""
+    present = int((data.labels.bincount() > 0).sum())
+    if present < 2:
+        raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
+    if not isinstance(data, Dataset) and (settings.shift or settings.flip):
+        raise InputError(f"shift and flip are for images, not for {data.kind.value}")
+
+
+def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | Texts) -> None:
+    """Refuse held-out data of another kind, or with inputs of another shape, than the training data."""
+    if held_out.kind is not data.kind:
+        raise DataError(
+            f"held_out must hold {data.kind.value} like the training data, got {held_out.kind.value}"
+        )
+    if isinstance(data, Texts) or isinstance(held_out, Texts):
+        return
+    expected = tuple(data.inputs.shape[1:])
+    found = tuple(held_out.inputs.shape[1:])
+    if found != expected:
+        raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
+
+
+def split_off(
+    data: Dataset | Table | Texts, set_aside: Tensor | None
+) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
+    """What is trained on, and what is set aside for calibration; None for nothing."""
+    if set_aside is None:
+        return data, None
+    return data.take(~set_aside), data.take(set_aside)
+
+
+@dataclass(frozen=True)
+class EncodedData:
+    """Training and held-out data as the features of a pretrained encoder, and what made them."""
+
+    spec: EncoderSpec
+    module: nn.Module
+    preprocess: Preprocess
+    train: Table
+    held_out: Table | None
+
+    @classmethod
+    def of(
+        cls,
+        data: Dataset | Table | Texts,
+        held_out: Dataset | Table | Texts | Source | None,
+        choice: Choice,
+        on_encoding: OnEncoding | None,
+    ) -> EncodedData:
+        """Compute the features, or find them in the cache."""
+        assert choice.spec is not None
+        assert choice.preprocess is not None
+        if isinstance(held_out, Source):
+            held_out = held_out.labelled(choice.preprocess)
+        if held_out is not None:
+            _check_held_out(held_out, data)
+        module = pretrained_encoder(choice.spec)
+        parts = []
+        for part in (data, held_out):
+            if part is not None:
+                parts.append(encoded_data(choice.spec, module, choice.preprocess, part, on_encoding))
+        watched = parts[1] if held_out is not None else None
+        return cls(choice.spec, module, choice.preprocess, parts[0], watched)
+
+
+def train_network(
+    model: TrainedModel,
+    data: Dataset | Table | Texts,
+    settings: TrainingSettings,
+    held_out: Dataset | Table | Texts | Source | None,
+    run_dir: str | Path | None,
+    report: Callable[[dict[str, float]], None] | None,
+    encoder: EncoderSpec | None = None,
+    log: Sequence[Logger] = (),
+) -> TrainedModel:
+    """Train the network of a model on data; encoder: what made features of it, where they are features."""
+    watched = None
+    if isinstance(held_out, Source):
+        held_out = held_out.labelled(model.preprocess)
+    if held_out is not None:
+        _check_held_out(held_out, data)
+        watched = samples_of(model, held_out)
+    samples = samples_of(model, data)
+    description = _describe_run(model, settings, data, samples, watched, encoder)
+    run = None if run_dir is None else Run(run_dir, description)
+    history = fit(
+        model.method,
+        model.module,
+        model.preprocess,
+        samples,
+        settings,
+        held_out=watched,
+        run=run,
+        report=report,
+        log=log,
+    )
+    training = {**description, "last": history[-1], "history": history}
+    if settings.patience is not None and model.method.trainings == 1:
+        # Of a run that was lengthened, only some earlier epochs have a loss that compares.
+        compared = [metrics for metrics in history if "held_out_loss" in metrics]
+        training["best"] = min(compared, key=lambda metrics: metrics["held_out_loss"])
+    return replace(model, training=training)
+
+
+def _describe_run(
+    model: TrainedModel,
+    settings: TrainingSettings,
+    data: Dataset | Table | Texts,
+    samples: Samples,
+    watched: Samples | None,
+    encoder: EncoderSpec | None,
+) -> dict[str, Any]:
+    """Say what a training depends on, as plain data: runs with the same description are the same run."""
+    network: Any = repr(model.module)
+    if model.network is not None:
+        network = spec_to_dict(model.network)
+    held_out_digest = None
+    if watched is not None:
+        held_out_digest = _digest_of(watched)
+    description = {
+        "method": method_to_dict(model.method),
+        "network": network,
+        "settings": settings.to_dict(),
+        "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
+        "sha256": {"train": _digest_of(samples), "held_out": held_out_digest},
+    }
+    if encoder is not None:
+        description["encoder"] = spec_to_dict(encoder)
+    return description
+
+
+def calibrated_after_training(
+    model: TrainedModel,
+    training: Dataset | Table | Texts,
+    calibration: Dataset | Table | Texts | None,
+    posthoc: str,
+    is_encoded: bool = False,
+) -> TrainedModel:
+    """Fit what was asked for to what was set aside; the summary of the training says what was done."""
+    if posthoc == "none":
+        return model
+    if calibration is None:
+        reason = f"{len(training):,} samples are too few to set some aside"
+        summary = {"wanted": posthoc, "samples": 0, "done": {}, "skipped": {posthoc: reason}}
+        return replace(model, training={**model.training, "posthoc": summary})
+    seed = model.training["settings"]["seed"]
+    held_out = samples_of(model, calibration)
+    fitted = calibrate(
+        model, samples_of(model, training), held_out, posthoc, is_encoded=is_encoded, seed=seed
+    )
+    summary = summary_of(fitted, held_out, posthoc)
+    return replace(model, posthoc=fitted.posthoc, training={**model.training, "posthoc": summary})
+
+
+def with_seen(
+    model: TrainedModel, data: Dataset | Table | Texts, held_out: Dataset | Table | Texts | Source | None
+) -> TrainedModel:
+    """Keep digests of what the model was trained on."""
+    new = None
+    if held_out is not None and not isinstance(held_out, Source):
+        new = model.preprocess.inputs_of(held_out)
+    return replace(model, seen=SeenSamples.of(model.preprocess.inputs_of(data), new))
+
+
+def samples_of(model: TrainedModel, data: Dataset | Table | Texts) -> Samples:
+    """Make samples for the training loop, with labels that count the model's classes."""
+    return Samples(model.preprocess.inputs_of(data), labels_among(model.classes, data))
+
+
+def labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tensor:
+    """Translate the labels of a data set (N,) to places among these classes."""
+    unknown = [name for name in data.classes if name not in classes]
+    if unknown:
+        raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
+    return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
+
+
+def _digest_of(samples: Samples) -> str:
+    """Compute what tells samples from any others."""
+    return digest({"inputs": samples.inputs, "labels": samples.labels})

@@ -1,0 +1,238 @@
+"""`nescio calibrate`, `threshold` and `sets`."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nescio.inference.model import TrainedModel
+
+FEW = ("--epochs", 12, "--batch-size", 8, "--learning-rate", 0.01)
+
+
+def test_an_existing_model_is_calibrated(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
+    assert run("threshold", tmp_path / "run", "--data", clouds[1], "--coverage", 0.5)[0] == 0
+    code, _, err = run("calibrate", tmp_path / "run", "--data", clouds[1])
+    assert code == 1
+    assert "--training must name what the model was trained on" in err
+    code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", clouds[0])
+    assert code == 0
+    assert "the rule that the model had was taken away" in err
+    assert "trust: by the distance to Gaussians of 2 classes, measured on 700 inputs" in out
+    code, out, _ = run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "temperature")
+    assert code == 0
+    assert "trust" not in out
+    assert run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "none")[1].endswith(
+        "no temperature, no trust\n"
+    )
+
+
+def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
+    code, out, _ = run("calibrate", tmp_path / "run", "--data", "held-out", "--training", clouds[0])
+    assert code == 0
+    assert "by the distance to Gaussians of 2 classes, measured on 140 inputs" in out
+    # The held-out part is no part of what distances are measured to: known inputs stay usual.
+    code, out, _ = run("predict", tmp_path / "run", clouds[1], "--json")
+    p_values = np.array([json.loads(line)["p_value"] for line in out.splitlines()])
+    assert np.mean(p_values <= 0.1) < 0.2
+    # No promise from the data that temperature and trust were fitted to; others are taken.
+    code, _, err = run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)
+    assert code == 1
+    assert "held-out: temperature and trust of the model were fitted to these data" in err
+    assert run("sets", tmp_path / "run", "--data", clouds[1])[0] == 0
+    assert run("calibrate", tmp_path / "run", "--data", "held-out", "--posthoc", "temperature")[0] == 0
+
+
+def changed(path, source, change):
+    """A copy of a table whose rows, without the header, are changed."""
+    header, *rows = source.read_text().splitlines()
+    path.write_text("\n".join([header, *change(rows)]) + "\n")
+    return path
+
+
+def of_other_classes(rows):
+    return [row[:-1] + {"a": "c", "b": "d"}[row[-1]] for row in rows]
+
+
+def with_nan(rows):
+    return [*rows[:-1], "nan,inf,1.0,a"]
+
+
+def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1, "--posthoc", "none")[0] == 0
+    file = tmp_path / "run" / "model.safetensors"
+    before = file.read_bytes()
+    refused = {
+        "other.csv": (of_other_classes, "classes that the model never saw: c, d"),
+        "few.csv": (lambda rows: rows[:20], "it needs 50 held-out inputs, got 20"),
+        "nan.csv": (with_nan, "nan"),
+    }
+    for name, (change, reason) in refused.items():
+        data = changed(tmp_path / name, clouds[1], change)
+        code, out, err = run("calibrate", tmp_path / "run", "--data", data, "--training", clouds[0])
+        assert (code, out) == (1, ""), name
+        assert reason in err.lower(), err
+        assert file.read_bytes() == before, name
+    # Training rows that are all the same have no distances; the temperature is fitted all the same.
+    same = changed(tmp_path / "same.csv", clouds[0], lambda rows: ["1,1,1,a", "1,1,1,b"] * 50)
+    code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", same)
+    assert code == 0
+    assert "rows that are all the same" in out + err
+    assert "trust: by" not in out
+    # A single class is no calibration data; that one of several may be absent is tested in tests/inference.
+    fitted = file.read_bytes()
+    half = changed(tmp_path / "half.csv", clouds[1], lambda rows: [row for row in rows if row[-1] == "a"])
+    code, out, err = run("calibrate", tmp_path / "run", "--data", half, "--training", clouds[0])
+    assert (code, out) == (1, "")
+    assert "half.csv needs two or more classes, got ['a']" in err
+    assert file.read_bytes() == fitted
+
+
+def test_threshold_is_kept_in_the_model(run, model, photos, unseen):
+    code, out, _ = run("threshold", model, "--data", unseen, "--max-error", 0.2, "--confidence", 0.9)
+    assert code == 0
+    assert "at most 20" in out
+    assert TrainedModel.load(model).rule.max_error == 0.2
+    assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
+    assert TrainedModel.load(model).rule.max_error == 0.2  # a training with nothing left to do keeps it
+
+
+@pytest.mark.parametrize("measure", ["entropy", "max_probability"])
+def test_threshold_by_another_measure(run, model, unseen, measure):
+    code, _, _ = run("threshold", model, "--data", unseen, "--coverage", 0.5, "--measure", measure)
+    assert code == 0
+    assert TrainedModel.load(model).rule.measure == measure
+    code, _, err = run("threshold", model, "--data", unseen, "--measure", "mood")
+    assert code == 1
+    assert "measure must be" in err
+
+
+def test_threshold_by_coverage(run, model, unseen):
+    code, out, _ = run("threshold", model, "--data", unseen, "--coverage", 0.5)
+    rule = TrainedModel.load(model).rule
+    assert code == 0
+    assert (rule.target_coverage, rule.held_out_coverage, rule.held_out) == (0.5, 0.5, 120)
+    assert "accepts 50% of held-out inputs" in out
+    answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
+    assert sum(row["answer"] != "I do not know" for row in answers) == 60
+
+
+@pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
+def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
+    assert run("threshold", model, "--data", unseen, "--coverage", 0.8)[0] == 0
+    before = model.read_bytes()
+    code, out, err = run("threshold", model, "--data", unseen, *target)
+    assert (code, out) == (1, "")
+    assert "no threshold promises an error of at most" in err
+    assert err.endswith(f"{model} stays as it was\n")
+    assert len(err.splitlines()) == 1
+    assert model.read_bytes() == before
+
+
+def test_sets_are_kept_in_the_model_and_shown(run, model, photos, unseen):
+    code, out, err = run("sets", model, "--data", unseen, "--coverage", 0.9, "--score", "raps", "--by-class")
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith(
+        f"{model}: the set holds the true class of 90% of inputs of each class like the 120 "
+    )
+    assert second.startswith("for 95% of all draws of so many held-out samples, that share is in truth ")
+    sets = TrainedModel.load(model).sets
+    assert (sets.score, sets.coverage, sets.by_class, sets.held_out, sets.fewest) == (
+        "raps",
+        0.9,
+        True,
+        120,
+        40,
+    )
+    assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
+    assert TrainedModel.load(model).sets == sets  # a training with nothing left to do keeps them
+    answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
+    truth = [Path(answer["name"]).parent.name for answer in answers]
+    covered = [name in answer["set"] for name, answer in zip(truth, answers, strict=True)]
+    assert sum(covered) >= 108
+    assert all(answer["set"][0] == answer["best"] for answer in answers if len(answer["set"]) > 1)
+    table = run("predict", model, unseen)[1]
+    assert table.split("\n")[1].split()[-1] == "set", table
+    cells = run("predict", model, unseen, "--csv")[1].splitlines()
+    assert cells[0].endswith(",set,error")
+    assert ',"[""' in cells[1]
+
+
+def test_an_empty_set_is_said(run, rows_model, flowers):
+    code, out, _ = run("sets", rows_model, "--data", "held-out", "--coverage", 0.5, "--allow-empty")
+    assert code == 0
+    assert "which are unlike all classes" in out
+    assert "none: unlike all classes" in run("predict", rows_model, flowers)[1]
+    run("sets", rows_model, "--data", "held-out", "--coverage", 0.5)
+    assert "none: unlike all classes" not in run("predict", rows_model, flowers)[1]
+
+
+@pytest.mark.parametrize("command", [("threshold", "--max-error", 0.3), ("sets", "--coverage", 0.8)])
+def test_training_data_are_noticed_and_refused(run, model, photos, command):
+    before = model.read_bytes()
+    code, out, err = run(command[0], model, "--data", photos, *command[1:])
+    assert (code, out) == (1, "")
+    assert f"{photos}: 80% of these data were trained on, and no promise made from them would hold. " in err
+    assert err.endswith("or --data held-out for the part that `nescio train` held out\n")
+    assert model.read_bytes() == before
+
+
+def test_the_held_out_part_of_training_is_found_again(run, model, rows_model):
+    code, out, _ = run("threshold", model, "--data", "held-out", "--max-error", 0.3)
+    assert code == 0
+    assert TrainedModel.load(model).rule.held_out == 24
+    code, out, _ = run("sets", rows_model, "--data", "held-out", "--coverage", 0.8)
+    assert code == 0
+    assert "like the 30 held-out ones" in out
+
+
+def test_a_held_out_part_that_is_gone_or_changed_is_refused(run, flowers, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "table.csv"
+    table.write_text(flowers.read_text())
+    assert run("train", "table.csv", "--out", "run", *FEW)[0] == 0
+    assert run("threshold", "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([*lines[:-1], lines[1]]))
+    code, _, err = run("threshold", "run", "--data", "held-out", "--coverage", 0.5)
+    assert code == 1
+    assert "held-out can't be had again: table.csv has changed since the training. Give other data" in err
+    table.unlink()
+    code, _, err = run("sets", "run", "--data", "held-out")
+    assert code == 1
+    assert "held-out was a part of table.csv, which is not here; call it from the folder in which" in err
+    former = TrainedModel.load("run")
+    training = {name: value for name, value in former.training.items() if name != "held_out"}
+    replace(former, training=training, seen=None).save("former.safetensors")
+    code, _, err = run("sets", "former.safetensors", "--data", "held-out")
+    assert code == 1
+    assert "held-out is not known: the model file does not say what was held out" in err
+    # From before there were digests: nothing is noticed, and nothing refused.
+    assert run("threshold", "former.safetensors", "--data", flowers, "--coverage", 0.5)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--coverage", 0.999), "a coverage of 99.9% needs 999 held-out samples or more, got 120."),
+        (
+            ("--coverage", 0.99, "--by-class"),
+            "of each class needs 99 held-out samples of each: one has 40, two has 40, zero has 40.",
+        ),
+        (("--coverage", 1), "--coverage must be between 0 and 1, got 1"),
+        (("--score", "margin"), "score must be one of lac, aps, raps, got 'margin'"),
+        (("--randomized",), "randomized is for aps and raps"),
+    ],
+)
+def test_sets_out_of_reach_leave_the_file(run, model, unseen, words, reason):
+    before = model.read_bytes()
+    code, out, err = run("sets", model, "--data", unseen, *words)
+    assert (code, out) == (1, "")
+    assert reason in err
+    assert len(err.splitlines()) == 1
+    assert model.read_bytes() == before

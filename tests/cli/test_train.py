@@ -1,0 +1,210 @@
+"""`nescio train` on real digits and flowers."""
+
+import json
+
+import pytest
+
+from nescio.data import open_source, split
+from nescio.inference.model import TrainedModel
+from nescio.methods import METHODS
+
+FEW = ("--epochs", 12, "--batch-size", 8, "--learning-rate", 0.01)
+
+
+def test_help_lists_the_methods_there_are(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = run("train", "--help")
+    assert code == 0
+    assert f"One of {', '.join(METHODS)}." in " ".join(out.split())
+
+
+def test_train_leaves_model_metrics_and_checkpoint(model):
+    names = {path.name for path in model.parent.iterdir()}
+    run_files = {"model.safetensors", "metrics.jsonl", "settings.json", "checkpoint.safetensors"}
+    assert names == run_files | {"card.md", "report.html", "card"}
+    lines = [json.loads(line) for line in (model.parent / "metrics.jsonl").read_text().splitlines()]
+    assert len(lines) == 12
+    assert lines[-1]["held_out_accuracy"] > 0.8
+
+
+def test_train_again_has_nothing_left_to_do(run, photos, model):
+    before = model.read_bytes()
+    code, out, _ = run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)
+    assert code == 0
+    assert "held-out accuracy" in out
+    assert model.read_bytes() == before
+
+
+def test_train_with_other_settings_is_refused(run, photos, model):
+    code, _, err = run("train", photos, "--out", model.parent, "--epochs", 13, "--batch-size", 8)
+    assert code == 1
+    assert "holds another training: --epochs was 12 and is now 13, --batch-size was 16 and is now 8;" in err
+
+
+def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do(run, tmp_path):
+    rows = "".join(f"{number // 2 % 2},{number // 4 % 2},{'ab'[number % 2]}\n" for number in range(100))
+    (tmp_path / "alike.csv").write_text(f"a,b,label\n{rows}")
+    words = ("--epochs", 20, "--batch-size", 8, "--learning-rate", 0.5)
+    code, out, err = run("train", tmp_path / "alike.csv", "--out", tmp_path / "run", *words)
+    assert code == 1
+    assert "held-out accuracy" in out
+    *_, last = err.splitlines()
+    assert last.startswith(f"error: {tmp_path / 'run'} has learned nothing: an accuracy of 0.")
+    assert (
+        "as good as guessing. Train again in another folder with a lower --learning-rate (it was 0.5)" in last
+    )
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_run_is_lengthened(run, flowers, tmp_path):
+    for epochs in (3, 5):
+        code, _, err = run("train", flowers, "--out", tmp_path, "--epochs", epochs)
+        assert code == 0
+    assert "is lengthened from 3 to 5 epochs" in err
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
+
+
+def test_what_train_says_is_what_the_file_does(run, photos, model):
+    words = ("--epochs", 12, "--batch-size", 16)
+    out = run("train", photos, "--out", model.parent, *words)[1]
+    _, held_out = split(open_source(photos).labelled(), 0.2, 0)
+    opinion = TrainedModel.load(model).predict(held_out.images)
+    accuracy = (opinion.labels == held_out.labels).double().mean()
+    doubt = opinion.uncertainty.mean()
+    assert out == f"{model}: held-out accuracy {accuracy:.4f}, mean uncertainty {doubt:.3f}\n"
+
+
+def test_train_with_a_network_a_schedule_and_settings(run, flowers, tmp_path):
+    network = '{"kind": "mlp", "hidden": [9]}'
+    words = ("--network", network, "--schedule", "constant", "--set", "evidence=relu", "--set", "risk=type2")
+    code, _, _ = run("train", flowers, "--out", tmp_path / "run", "--epochs", 1, *words)
+    trained = TrainedModel.load(tmp_path / "run" / "model.safetensors")
+    assert code == 0
+    assert (trained.network.hidden, trained.network.in_features, trained.network.num_classes) == ((9,), 4, 3)
+    assert (trained.method.evidence, trained.method.risk) == ("relu", "type2")
+    assert trained.training["settings"]["schedule"] == "constant"
+
+
+def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
+    # A rate this high makes the watched loss go up and down, so that the last epoch is not the best.
+    words = ("--epochs", 60, "--patience", 3, "--batch-size", 8, "--learning-rate", 0.05, "--seed", 4)
+    code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
+    known, test = split(open_source(flowers).labelled(), 0.2, 4)
+    train, watched = split(known, 0.1, 4)
+    path = tmp_path / "run" / "model.safetensors"
+    trained = TrainedModel.load(path)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["held_out_loss"] for line in lines]
+    best = json.loads(lines[losses.index(min(losses))])
+
+    def accuracy(data):
+        return float((trained.predict(data.features).labels == data.labels).double().mean())
+
+    assert code == 0
+    assert best["epoch"] == len(lines) - 3 < 57
+    assert trained.training["data"]["samples"] == len(train) == 108
+    assert accuracy(watched) == pytest.approx(best["held_out_accuracy"])
+    first, second = out.splitlines()
+    assert first.startswith(f"{path}: held-out accuracy {accuracy(test):.4f}, ")
+    assert second.startswith(
+        f"kept epoch {best['epoch']} of {len(lines)}, the best on the tenth of the train"
+    )
+    assert f"loss {min(losses):.4f}, accuracy {accuracy(watched):.4f}" in second
+
+
+def test_train_calibrates_and_says_so(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
+    code, _, err = run(*words)
+    assert code == 0
+    assert "56 training inputs set aside for calibration: trust by the distance to Gaussians of 2" in err
+    assert "temperature scale" in err
+    (tmp_path / "far.csv").write_text("x,y,z\n900,-900,900\n")
+    code, out, _ = run("predict", tmp_path / "run", tmp_path / "far.csv", "--json")
+    record = json.loads(out)
+    assert record["answer"] == "I do not know"
+    assert record["p_value"] == pytest.approx(1 / 57)
+    assert "Fitted after training" in (tmp_path / "run" / "card.md").read_text()
+    # The same again changes nothing, and keeps a rule that was set meanwhile.
+    assert run("threshold", tmp_path / "run", "--data", clouds[1], "--coverage", 0.5)[0] == 0
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    assert run(*words)[0] == 0
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_posthoc_can_be_left_out(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1)
+    code, _, err = run(*words, "--posthoc", "none")
+    assert code == 0
+    assert "calibration" not in err
+    code, _, err = run(*words, "--posthoc", "some")
+    assert code == 1
+    assert "--posthoc must be all, temperature, trust or none, got 'some'" in err
+
+
+def test_patience_of_members_is_told_for_each(run, flowers, tmp_path):
+    words = ("--method", "ensemble", "--set", "num_members=2", "--epochs", 2, "--patience", 2)
+    code, out, _ = run("train", flowers, "--out", tmp_path / "run", *words)
+    assert code == 0
+    assert [line.partition(" of ")[0] for line in out.splitlines()[1:]] == [
+        "member 1: kept epoch 2",
+        "member 2: kept epoch 2",
+    ]
+
+
+def test_a_damaged_model_does_not_stop_a_training(run, flowers, rows_model):
+    whole = rows_model.read_bytes()
+    rows_model.write_bytes(whole[:-9])
+    assert run("train", flowers, "--out", rows_model.parent, *FEW)[0] == 0
+    assert rows_model.read_bytes() == whole
+
+
+def test_a_label_column_by_its_name(run, flowers, tmp_path):
+    lines = flowers.read_text().splitlines()
+    header = lines[0].replace("label", "kind")
+    moved = [",".join([row.rpartition(",")[2], row.rpartition(",")[0]]) for row in lines[1:]]
+    path = tmp_path / "moved.csv"
+    path.write_text("\n".join(["kind,a,b,c,d", *moved]))
+    assert header == "a,b,c,d,kind"
+    out = tmp_path / "run"
+    code, _, _ = run("train", path, "--out", out, "--label", "kind", "--epochs", 2)
+    assert code == 0
+    assert TrainedModel.load(out).classes == ("setosa", "versicolor", "virginica")
+    assert TrainedModel.load(out).preprocess.schema.names == ("a", "b", "c", "d")
+    code, _, _ = run("evaluate", out, "--data", path, "--label", "kind", "--json")
+    assert code == 0
+    code, _, err = run("evaluate", out, "--data", path, "--label", "sort")
+    assert (code, err) == (1, "error: moved.csv has no column 'sort'; its columns: kind, a, b, c, d\n")
+
+
+def test_a_column_of_measured_numbers_is_not_taken_for_classes(run, tmp_path):
+    rows = "".join(f"{number},{number % 7},{0.37 * number:.2f}\n" for number in range(60))
+    (tmp_path / "houses.csv").write_text(f"size,floor,price\n{rows}")
+    code, _, err = run("train", tmp_path / "houses.csv", "--out", tmp_path / "run")
+    assert code == 1
+    assert "the labels were taken from column price, which has 60 different values in 60 rows" in err
+    assert "name the column of the labels with --label" in err
+
+
+def test_metrics_go_where_they_are_asked_to(run, photos, tmp_path):
+    code, _, err = run("train", photos, "--out", tmp_path, "--log", "excel")
+    assert code == 1
+    assert "log must be one of tensorboard, csv, mlflow, wandb, got 'excel'" in err
+    code, _, _ = run(
+        "train",
+        photos,
+        "--out",
+        tmp_path,
+        "--epochs",
+        2,
+        "--posthoc",
+        "none",
+        "--log",
+        "csv",
+        "--encoder",
+        "lenet",
+    )
+    assert code == 0
+    rows = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert rows[0].startswith("epoch,loss,accuracy,uncertainty")
+    assert len(rows) == 3
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2

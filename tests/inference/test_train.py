@@ -1,0 +1,70 @@
+import pytest
+import torch
+from torch import nn
+
+import nescio as ev
+from nescio.data import Dataset, Table
+from nescio.encoders import LeNetSpec
+from nescio.errors import DataError, TrainingError
+from nescio.inference.model import TrainedModel
+from nescio.methods import Softmax
+from nescio.training import TrainingSettings
+
+QUICK = TrainingSettings(epochs=1)
+
+
+def test_held_out_images_of_another_size(digits, tmp_path):
+    other = Dataset(torch.zeros(4, 1, 20, 20, dtype=torch.uint8), torch.arange(4), digits.classes, "small")
+    with pytest.raises(DataError, match=r"held_out must have inputs \(1, 28, 28\) .*, got \(1, 20, 20\)"):
+        TrainedModel.train(digits, settings=QUICK, held_out=other, run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_rows_of_numbers_can_not_be_shifted(tmp_path):
+    table = Table(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), ("a", "b"), "t")
+    with pytest.raises(ev.InputError, match="shift and flip are for images"):
+        TrainedModel.train(table, settings=TrainingSettings(shift=1), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_class_is_no_classification(digits):
+    with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
+        TrainedModel.train(digits.only(["3"]), settings=QUICK)
+    same = Dataset(digits.images[:5], torch.zeros(5, dtype=torch.long), digits.classes, "all zeros")
+    with pytest.raises(DataError, match="all zeros has samples of 1 class"):
+        TrainedModel.train(same, settings=QUICK)
+
+
+def test_held_out_classes_in_another_order(digits):
+    backwards = Dataset(digits.images, 9 - digits.labels, tuple("9876543210"), "backwards")
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    results = [
+        TrainedModel.train(digits, None, spec, TrainingSettings(epochs=1), held_out=held_out).training["last"]
+        for held_out in (digits, backwards)
+    ]
+    assert results[0]["held_out_loss"] == results[1]["held_out_loss"]
+
+
+def test_a_run_is_of_its_data(digits, tmp_path):
+    settings, spec = TrainingSettings(epochs=1), LeNetSpec(filters=(2, 4), hidden=8)
+    TrainedModel.train(digits, None, spec, settings, run_dir=tmp_path)
+    others = Dataset(digits.images.flip(3), digits.labels, digits.classes, digits.name)
+    with pytest.raises(TrainingError, match=r"holds another training: .*data has another content"):
+        TrainedModel.train(others, None, spec, settings, run_dir=tmp_path)
+
+
+def test_a_run_with_another_network_of_ones_own(digits, tmp_path):
+    def own(between):
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 8), between, nn.Linear(8, 10))
+
+    TrainedModel.train(digits, network=own(nn.ReLU()), settings=QUICK, run_dir=tmp_path)
+    with pytest.raises(TrainingError, match="holds another training: network is another one;"):
+        TrainedModel.train(digits, network=own(nn.Tanh()), settings=QUICK, run_dir=tmp_path)
+
+
+def test_patience_reports_the_best_epoch(digits):
+    spec = LeNetSpec(filters=(2, 4), hidden=8)
+    settings = TrainingSettings(epochs=3, learning_rate=5e-3, patience=1)
+    model = TrainedModel.train(digits, Softmax(), spec, settings, held_out=digits)
+    right = (model.predict(digits.images).labels == digits.labels).double().mean().item()
+    assert model.training["best"]["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
