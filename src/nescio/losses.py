@@ -17,9 +17,10 @@ from nescio._checks import (
 from nescio.errors import InputError
 from nescio.functional import correct_evidence_regularizer, default_divergence_weight, linear_annealing
 from nescio.functional._kernels.rowwise import Risk, RowLoss
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
 from nescio.functional.fisher import information_risk
-from nescio.functional.risks import IGNORE_INDEX, RISKS, mean_loss, total_loss
+from nescio.functional.risks import IGNORE_INDEX, mean_loss, total_loss
 from nescio.opinions.opinion import Opinion
 
 AUTO = "auto"

@@ -7,8 +7,8 @@ from nescio import EvidentialLoss
 from nescio.functional._kernels import small
 from nescio.functional._kernels.rowwise import RowLoss, evaluate
 from nescio.functional._kernels.small import evaluate_small, is_small
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY
-from nescio.functional.risks import RISKS
 
 
 def rows(count, num_classes, scale, seed=0):

@@ -7,8 +7,8 @@ from nescio import EvidentialLoss, IEDLLoss
 from nescio.functional import risks
 from nescio.functional._kernels import soft
 from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS
-from nescio.functional.risks import RISKS
 
 
 def rows(count, num_classes, scale, sharpness, seed=0):

@@ -103,7 +103,7 @@ def _constants(num_classes: int) -> _Constants:
     numbers = kernel.row_numbers(num_classes, torch.float32)
     kappa = numbers.kappa
     y = num_classes - 0.5
-    # Of each line: what the sums of bent, s, excess, squares and the true class's evidence count, and a number.
+    # Of each line: what the sums of bent, s, excess and squares and the true class's evidence count; a number.
     linear = (
         ((0, 0, 0, 0, 1), 1),  # alpha of the true class
         ((0, 1, 1, 0, 0), num_classes - 1),  # the rest of the strength
@@ -223,7 +223,7 @@ def evaluate_small(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Te
 
 
 def _elements(constants: _Constants, room: _Room) -> None:
-    """Fill v, the stack and the four. bent is -2 (h - (e - s)): below the knee a product, with all its digits."""
+    """Fill v, the stack and the four; bent is -2 (h - (e - s)), below the knee a product with all digits."""
     torch.add(constants.shift, room.e, alpha=kernel.SCALE, out=room.v)
     torch.clamp_min(room.v, 1.0, out=room.bent).log_()
     room.v.reciprocal_()
