@@ -6,7 +6,8 @@ from tests import references as ref
 from tests.functional.test_accuracy import LIMITS, LOSSES, check_row, evidence_rows, exactly
 
 import nescio as ev
-from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._kernels import divergence as kernel
+from nescio.functional._kernels.rowwise import RowLoss, evaluate
 from nescio.functional._kernels.traced import evaluate_traced
 from nescio.functional._risk_formulas import RISKS
 from nescio.losses import IEDLLoss, REDLoss
@@ -93,6 +94,33 @@ def test_the_divergence_of_all_classes():
     for row, value, gradient in zip(evidence.tolist(), values.tolist(), gradients.tolist(), strict=True):
         exact_value = ref.exact_divergence(row)
         check_row(value, gradient, exact_value, ref.exact_divergence_gradient(row), torch.float32)
+
+
+@pytest.mark.parametrize("prior", [1.0, 0.1])
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_what_a_compiler_is_shown_has_the_eager_numbers(evidence, prior, monkeypatch):
+    """Every risk, with indices and soft labels: the program that is traced, run as it stands."""
+    logits, targets = batch()
+    soft = logits.flip(0).softmax(1)
+    for risk in RISKS:
+        loss = ev.EvidentialLoss(risk=risk, evidence=evidence, prior=prior, annealing_epochs=0)
+        for labels in (targets, soft):
+            expected = with_gradient(loss, logits, labels)
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.compiler, "is_compiling", lambda: True)
+                found = with_gradient(loss, logits, labels)
+            torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-6)
+
+
+def test_the_eager_evaluation_works_inside_a_trace(monkeypatch):
+    """Nothing that it keeps from call to call may belong to a trace."""
+    evidence = evidence_rows(10, torch.float32)
+    expected = evaluate(evidence, None, RowLoss(divergence_weight=1.0))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert kernel.row_constants(10, torch.float32, evidence.device) is not kernel.row_constants(
+        10, torch.float32, evidence.device
+    )
+    torch.testing.assert_close(evaluate(evidence, None, RowLoss(divergence_weight=1.0)), expected)
 
 
 # -------------------------------------------------------------------------------------------------- the graph

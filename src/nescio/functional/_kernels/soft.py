@@ -68,7 +68,7 @@ def evaluate_soft(rows: Tensor, soft: Tensor, loss: RowLoss) -> tuple[Tensor, Te
             value[part] += risk
             slope[part] += by_risk
     (gradient,) = torch.autograd.grad(from_logits, logits, slope)
-    return value, gradient
+    return value.to(rows.dtype), gradient
 
 
 def is_soft_for(rows: Tensor, soft: Tensor, loss: RowLoss) -> bool:
