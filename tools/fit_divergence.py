@@ -21,7 +21,7 @@ import mpmath as mp
 
 Number = Any
 C, T = mp.mpf("1.25"), mp.mpf("0.75")
-DEGREES = {"FLOAT32": (5, 4, 5), "FLOAT64": (13, 12, 17)}  # of P, Q, A
+DEGREES = {"FLOAT32": (4, 3, 5), "FLOAT64": (13, 12, 17)}  # of P, Q, A
 LAWSON_ROUNDS = {"FLOAT32": 60, "FLOAT64": 12}
 ROW_POLE = {"FLOAT32": mp.mpf("0.3"), "FLOAT64": mp.mpf("0.5")}  # b
 ROW_TERMS = {"FLOAT32": 5, "FLOAT64": 13}

@@ -17,9 +17,10 @@ from nescio._checks import (
 from nescio.errors import InputError
 from nescio.functional import correct_evidence_regularizer, default_divergence_weight, linear_annealing
 from nescio.functional._kernels.rowwise import Risk, RowLoss
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY, EvidenceFunction, evidence_function
 from nescio.functional.fisher import information_risk
-from nescio.functional.risks import IGNORE_INDEX, RISKS, mean_loss, total_loss
+from nescio.functional.risks import IGNORE_INDEX, mean_loss, total_loss
 from nescio.opinions.opinion import Opinion
 
 AUTO = "auto"
@@ -198,22 +199,22 @@ annealing_epochs=10, reduction=mean)
 
     def _mean_at_once(self, logits: Tensor, targets: Tensor, weight: float) -> Tensor | None:
         """The mean loss () without the losses of samples, in fewer steps; None where that can't be."""
-        name, x, loss = self._row_loss(logits, weight)
-        loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+        name, x, loss = self._row_loss(logits, weight, expected_scale=1 / max(logits.shape[0], 1))
         return mean_loss(name, x, targets, loss, self.ignore_index, self.validate)
 
     def _loss_of_each(self, logits: Tensor, targets: Tensor, weight: float) -> tuple[Tensor, Tensor | None]:
         """The loss of each sample (N, d1, ...), and which of them were ignored; None if surely none."""
-        name, x, loss = self._row_loss(logits, weight)
+        scale = 1.0
         if self.reduction == "mean" and self.class_weight is None:
-            loss = loss._replace(expected_scale=logits.shape[1] / max(logits.numel(), 1))
+            scale = logits.shape[1] / max(logits.numel(), 1)
+        name, x, loss = self._row_loss(logits, weight, scale)
         return total_loss(name, x, targets, loss, self.ignore_index, self.validate)
 
-    def _row_loss(self, logits: Tensor, weight: float) -> tuple[str, Tensor, RowLoss]:
+    def _row_loss(self, logits: Tensor, weight: float, expected_scale: float) -> tuple[str, Tensor, RowLoss]:
         """What to evaluate: logits for a function known here, evidence for the user's own."""
         risk = self._risk()
         if isinstance(self.evidence, str):
-            loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, prior=self.prior)
+            loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, expected_scale, self.prior)
             return "logits", logits, loss
         evidence = at_least_float32(self.evidence(logits))
         if evidence.shape != logits.shape:
@@ -222,7 +223,7 @@ annealing_epochs=10, reduction=mean)
             )
         if looks_at_values(evidence, self.validate) and not bool((evidence >= 0).all()):
             raise InputError(f"the evidence function must give zero or more, gave {float(evidence.min()):g}")
-        return "evidence", evidence, RowLoss(IDENTITY, risk, weight, prior=self.prior)
+        return "evidence", evidence, RowLoss(IDENTITY, risk, weight, expected_scale, self.prior)
 
     def _risk(self) -> Risk:
         return RISKS[self.risk]

@@ -3,8 +3,8 @@ from tests import references as ref
 
 from nescio import InputError
 from nescio.functional import default_divergence_weight, linear_annealing
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.annealing import FULL_WEIGHTS
-from nescio.functional.risks import RISKS
 
 
 @pytest.mark.parametrize("epoch", [0, 0.25, 5, 9.99, 10, 30])

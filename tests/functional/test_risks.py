@@ -4,7 +4,8 @@ from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
 import nescio as ev
-from nescio.functional import risks
+from nescio.functional import _risk_formulas
+from nescio.functional._kernels.rowwise import strengths_of
 
 F = ev.functional
 RISKS = {
@@ -242,7 +243,8 @@ def test_the_terms_of_a_risk_have_its_gradient(risk, prior):
     value = BY_NAME[risk](evidence, torch.tensor([0]), prior=prior)
     (gradient,) = torch.autograd.grad(value, evidence)
     own, wrong = evidence.detach()[:, 0], evidence.detach()[:, 1:]
-    terms = risks.RISKS[risk].terms(own, wrong.sum(1), wrong.square().sum(1), 4, prior)
+    strengths = strengths_of(own, wrong.sum(1), wrong.square().sum(1), 4, prior)
+    terms = _risk_formulas.RISKS[risk].terms(strengths, prior)
     slope = torch.zeros(1, dtype=torch.float64) if terms.wrong_slope is None else terms.wrong_slope
     found = torch.cat([terms.own[:, None], terms.wrong[:, None] + slope[:, None] * wrong], 1)
     torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-14)

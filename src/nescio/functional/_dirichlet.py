@@ -77,6 +77,43 @@ def _shifts(x: Tensor, steps: int) -> Tensor:
     return torch.arange(steps, dtype=x.dtype, device=x.device).unsqueeze(1)
 
 
+def digamma_differences(alpha: Tensor, strength: Tensor, steps: int, num_terms: int) -> tuple[Tensor, Tensor]:
+    """psi(S) - psi(alpha) and psi'(alpha), both (M, K), not differentiable.
+
+    Exact where alpha is not nearly all of S. alpha (M, K) may be in float32, strength S (M, 1) in float64.
+    steps: as of `digamma_difference`. num_terms: how many of the series.
+    """
+    y, rest, slopes = _digamma_without_log(alpha, steps, num_terms)
+    y_of_strength, rest_of_strength, _ = _digamma_without_log(strength, steps, num_terms)
+    # The logarithm of a quotient: a difference of logarithms would keep the digits of the larger one.
+    logs = y.mul_(y_of_strength.reciprocal_().to(y.dtype)).log_()
+    return rest_of_strength.to(y.dtype) - rest.add_(logs), slopes
+
+
+def _digamma_without_log(x: Tensor, steps: int, num_terms: int) -> tuple[Tensor, Tensor, Tensor]:
+    """y, psi(x) - ln y and psi'(x), y where the series begins."""
+    inverse = x.reciprocal()
+    psi = -inverse
+    slope = inverse * inverse
+    for shift in range(1, steps):
+        torch.add(x, shift, out=inverse).reciprocal_()
+        psi.sub_(inverse)
+        slope.addcmul_(inverse, inverse)
+    y = x + (steps - 0.5)
+    torch.reciprocal(y, out=inverse)
+    square = inverse * inverse
+    # psi(y + 1/2) = ln y + sum_n c_n y^(-2n), and term by term its derivative.
+    numbers = [square.new_tensor(coefficient) for coefficient in DIGAMMA_SERIES[:num_terms]]
+    series = numbers[-1]
+    slopes = numbers[-1] * (-2 * num_terms)
+    for n in range(num_terms - 1, 0, -1):
+        series = torch.addcmul(numbers[n - 1], series, square)
+        slopes = torch.addcmul(numbers[n - 1] * (-2 * n), slopes, square)
+    psi.addcmul_(series, square)
+    slope.add_(inverse).addcmul_(slopes * square, inverse)
+    return y, psi, slope
+
+
 def trigamma(x: Tensor, steps: int = DIGAMMA_SHIFT) -> Tensor:
     """psi'(x) for x > 0; torch's own is right to nine digits only. steps: as of `digamma_difference`."""
     climbed, inverse, series = _trigamma_parts(x, steps)

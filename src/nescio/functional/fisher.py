@@ -8,7 +8,8 @@ from nescio._checks import describe, require_prior
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
 from nescio.functional._kernels.rowwise import Risk, RowLoss
-from nescio.functional.risks import IGNORE_INDEX, checked_evidence, error_and_variance, total_loss
+from nescio.functional._risk_formulas import error_and_variance
+from nescio.functional.risks import IGNORE_INDEX, checked_evidence, total_loss
 
 
 def fisher_risk(

@@ -28,13 +28,12 @@ from nescio._checks import (
 from nescio._precision import wide_type, widest
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
-from nescio.functional._kernels.any_prior import DIGAMMA_SHIFT
 from nescio.functional._kernels.autograd import row_loss, row_mean
-from nescio.functional._kernels.rowwise import Risk, RiskTerms, RowLoss
-from nescio.functional._kernels.soft import is_soft_for, soft_loss, sum_of_others
+from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._kernels.soft import is_soft_for, soft_loss
+from nescio.functional._risk_formulas import RISKS
 
 IGNORE_INDEX = -100
-SHIFT_OF_FLOAT32 = 3  # steps up the recurrence of digamma that a float32 needs from 1 on
 SUM_TOLERANCE = 1e-3  # of soft labels, which may come in half precision
 
 
@@ -307,7 +306,10 @@ def mean_loss(
 
 def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) -> None:
     # A NaN in x shows in the losses, which are K times fewer to look at.
-    if looks_at_values(value, validate) and not math.isfinite(float(value.detach().sum())):
+    if not looks_at_values(value, validate):
+        return
+    total = value if value.ndim == 0 else value.detach().sum()
+    if not math.isfinite(total.item()):
         found = "NaN" if bool(x.isnan().any()) else "infinity"
         raise InputError(f"{name} must be finite numbers, got {found}")
 
@@ -376,64 +378,6 @@ def require_soft_labels(x: Tensor, targets: Tensor, validate: bool | None) -> No
             )
 
 
-def _type2_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float) -> RiskTerms:
-    alpha = own + prior
-    rest = total + (num_classes - 1) * prior
-    strength = alpha + rest
-    return RiskTerms(torch.log1p(rest / alpha), 1 / strength, None, -rest / (strength * alpha))
-
-
-def _cross_entropy_terms(
-    own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float
-) -> RiskTerms:
-    alpha = own + prior
-    rest = total + (num_classes - 1) * prior
-    at_strength, at_own = _dirichlet.trigamma(torch.cat((alpha + rest, alpha))).chunk(2)
-    own_slope = at_strength - at_own
-    return RiskTerms(_dirichlet.digamma_difference(alpha, rest), at_strength, None, own_slope)
-
-
-def _squared_error_terms(
-    own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float
-) -> RiskTerms:
-    """With a = 1 - p_y, p = p_y and q the sum of p_j^2 over the wrong classes: a^2 + q + V / (S + 1),
-
-    V = 1 - p^2 - q = a + a p - q, which does not cancel where p is nearly one.
-    """
-    alpha = own + prior
-    rest = total + (num_classes - 1) * prior
-    square = squares.add(total, alpha=2 * prior).add_((num_classes - 1) * prior**2)
-    strength = alpha + rest
-    inverse = strength.reciprocal()
-    shrink = (strength + 1).reciprocal()
-    a = rest * inverse
-    p = alpha * inverse
-    q = square * (inverse * inverse)
-    error = torch.addcmul(q, a, a)
-    variance = torch.addcmul(a, a, p) - q
-    slope = 2 * inverse * shrink
-    common = torch.addcmul(inverse * error * -2, shrink * shrink, variance, value=-1)
-    wrong = torch.addcmul(common, slope, torch.addcmul(q, p, p) + prior)
-    wrong = torch.addcmul(wrong, a, inverse, value=2)
-    own_slope = torch.addcmul(common, slope, torch.addcmul(q, p, a, value=-1))
-    return RiskTerms(torch.addcmul(error, shrink, variance), wrong, slope, own_slope)
-
-
-def _brier_terms(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float) -> RiskTerms:
-    """With a, p and q as above: a^2 + q."""
-    alpha = own + prior
-    rest = total + (num_classes - 1) * prior
-    square = squares + 2 * prior * total + (num_classes - 1) * prior**2
-    inverse = (alpha + rest).reciprocal()
-    a = rest * inverse
-    p = alpha * inverse
-    q = square * inverse * inverse
-    error = a * a + q
-    slope = 2 * inverse * inverse
-    wrong = slope * prior + 2 * inverse * (a * p - q)
-    return RiskTerms(error, wrong, slope, -2 * inverse * error)
-
-
 def _hard_loss(rows: Tensor, targets: Tensor, loss: RowLoss) -> Tensor:
     """The loss (M,) of rows (M, K) with class indices (M,)."""
     if loss.risk is None or loss.risk.terms is not None:
@@ -462,113 +406,3 @@ def _plain_soft_loss(rows: Tensor, soft: Tensor, loss: RowLoss) -> Tensor:
         misleading = (1 - soft).to(rows.dtype) * evidence
         value = value + loss.divergence_weight * _dirichlet.divergence(misleading, loss.prior)
     return value
-
-
-def _soft_type2(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    rest = _dirichlet.others(evidence, prior)
-    alpha = evidence + prior
-    return (soft * torch.log1p(rest / alpha)).sum(1)
-
-
-def _soft_cross_entropy(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    alpha = evidence + prior
-    rest = _dirichlet.others(evidence, prior)
-    return (soft * _dirichlet.digamma_difference(alpha, rest)).sum(1)
-
-
-def _soft_squared_error(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    error, variance = error_and_variance(evidence, soft, prior)
-    return (error + variance).sum(1)
-
-
-def _soft_brier(evidence: Tensor, soft: Tensor, prior: float) -> Tensor:
-    error, _ = error_and_variance(evidence, soft, prior)
-    return error.sum(1)
-
-
-def error_and_variance(evidence: Tensor, soft: Tensor, prior: float) -> tuple[Tensor, Tensor]:
-    """(y_j - p_j)^2 and p_j (1 - p_j) / (S + 1) of each class, (M, K)."""
-    alpha = evidence + prior
-    rest = _dirichlet.others(evidence, prior)
-    strength = alpha + rest
-    # y - p, written with 1 - p where p is near one.
-    error = torch.where(alpha > rest, rest / strength - (1 - soft), soft - alpha / strength)
-    variance = alpha * rest / (strength * strength * (strength + 1))
-    return error.square(), variance
-
-
-def _soft_type2_terms(
-    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """With z the labels of the other classes: z_k / S - y_k (1 / alpha_k - 1 / S)."""
-    alpha = evidence + prior
-    rest = _dirichlet.others(evidence, prior)
-    value = (soft * torch.log1p(rest / alpha)).sum(1)
-    others = sum_of_others(soft, soft.argmax(1, keepdim=True))
-    gradient = (others * alpha - soft * rest) / ((alpha + rest) * alpha)
-    return value, gradient
-
-
-def _soft_cross_entropy_terms(
-    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """With z the labels of the other classes: z_k psi'(S) - y_k (psi'(alpha_k) - psi'(S))."""
-    alpha = evidence + prior
-    rest = _dirichlet.others(evidence, prior)
-    steps = DIGAMMA_SHIFT
-    if result == torch.float32 and prior >= 1:
-        steps = SHIFT_OF_FLOAT32  # the series of a float32 begin to converge early
-    value = (soft * _dirichlet.digamma_difference(alpha, rest, steps)).sum(1)
-    at_strength = _dirichlet.trigamma(alpha.sum(1)).unsqueeze(1)
-    others = sum_of_others(soft, soft.argmax(1, keepdim=True))
-    return value, others * at_strength - soft * (_dirichlet.trigamma(alpha, steps) - at_strength)
-
-
-def _soft_squared_error_terms(
-    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    return _soft_square_terms(evidence, soft, prior, has_variance=True)
-
-
-def _soft_brier_terms(
-    evidence: Tensor, soft: Tensor, prior: float, result: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    return _soft_square_terms(evidence, soft, prior, has_variance=False)
-
-
-def _soft_square_terms(
-    evidence: Tensor, soft: Tensor, prior: float, has_variance: bool
-) -> tuple[Tensor, Tensor]:
-    """With D_j the derivative of the risk by p_j: [D_k (1 - p_k) - sum_{j != k} D_j p_j] / S, and where
-    there is a variance also what it loses as S + 1 grows.
-    """
-    top = evidence.argmax(1, keepdim=True)
-    alpha = evidence + prior
-    rest = sum_of_others(evidence, top) + (evidence.shape[1] - 1) * prior
-    strength = alpha + rest
-    inverse = 1 / strength
-    p = alpha * inverse
-    not_p = rest * inverse
-    # y - p, written with 1 - p where p is near one.
-    error = torch.where(alpha > rest, not_p - (1 - soft), soft - p)
-    by_p = -2 * error
-    value = error.square()
-    if not has_variance:
-        gradient = (by_p * not_p - sum_of_others(by_p * p, top)) * inverse
-        return value.sum(1), gradient
-    shrink = 1 / (strength + 1)
-    variance = p * not_p * shrink
-    by_p = by_p + (not_p - p) * shrink
-    gradient = (by_p * not_p - sum_of_others(by_p * p, top)) * inverse
-    gradient = gradient - (variance.sum(1, keepdim=True) * shrink)
-    return (value + variance).sum(1), gradient
-
-
-RISKS: dict[str, Risk] = {
-    "squared_error": Risk(
-        _squared_error_terms, _soft_squared_error, uses_squares=True, soft_terms=_soft_squared_error_terms
-    ),
-    "cross_entropy": Risk(_cross_entropy_terms, _soft_cross_entropy, soft_terms=_soft_cross_entropy_terms),
-    "type2": Risk(_type2_terms, _soft_type2, soft_terms=_soft_type2_terms),
-    "brier": Risk(_brier_terms, _soft_brier, uses_squares=True, soft_terms=_soft_brier_terms),
-}

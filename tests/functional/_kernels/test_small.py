@@ -7,8 +7,8 @@ from nescio import EvidentialLoss
 from nescio.functional._kernels import small
 from nescio.functional._kernels.rowwise import RowLoss, evaluate
 from nescio.functional._kernels.small import evaluate_small, is_small
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS, IDENTITY
-from nescio.functional.risks import RISKS
 
 
 def rows(count, num_classes, scale, seed=0):
@@ -42,6 +42,15 @@ def test_rows_without_and_with_hardly_any_evidence():
     expected, slope = evaluate(x.double(), targets, loss)
     torch.testing.assert_close(value, expected, rtol=2e-6, atol=1e-30)
     torch.testing.assert_close(gradient.double(), slope, rtol=1e-5, atol=1e-30)
+
+
+def test_without_targets_no_class_is_left_out():
+    x, _ = rows(40, 10, 2.0)
+    loss = RowLoss(ACTIVATIONS["exp"], None, 0.7, 0.25)
+    value, gradient = evaluate_small(x, None, loss)
+    expected, slope = evaluate(x.double(), None, loss)
+    torch.testing.assert_close(value, expected, rtol=2e-6, atol=1e-30)
+    torch.testing.assert_close(gradient.double(), slope, rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_small():

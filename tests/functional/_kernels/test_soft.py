@@ -7,8 +7,8 @@ from nescio import EvidentialLoss, IEDLLoss
 from nescio.functional import risks
 from nescio.functional._kernels import soft
 from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._risk_formulas import RISKS
 from nescio.functional.evidence import ACTIVATIONS
-from nescio.functional.risks import RISKS
 
 
 def rows(count, num_classes, scale, sharpness, seed=0):
@@ -35,6 +35,7 @@ def test_as_the_plain_formulas_in_float64(activation, risk, weight, monkeypatch)
                 given = x.to(dtype).requires_grad_(True)
                 value = risks._soft_loss(given, labels.to(dtype), loss)
                 gradient = torch.autograd.grad(value.sum(), given)[0]
+                assert value.dtype == dtype
                 torch.testing.assert_close(value.double(), expected, rtol=tolerance, atol=tolerance / 1e4)
                 largest = slope.abs().amax(1, keepdim=True)
                 assert ((gradient - slope).abs() <= 3 * tolerance * largest).all()

@@ -1,16 +1,15 @@
 """The losses inside a compiler: one whole graph, with the numbers of the eager evaluation."""
 
-from itertools import product
-
 import pytest
 import torch
 from tests import references as ref
 from tests.functional.test_accuracy import LIMITS, LOSSES, check_row, evidence_rows, exactly
 
 import nescio as ev
-from nescio.functional._kernels.rowwise import RowLoss
+from nescio.functional._kernels import divergence as kernel
+from nescio.functional._kernels.rowwise import RowLoss, evaluate
 from nescio.functional._kernels.traced import evaluate_traced
-from nescio.functional.risks import RISKS
+from nescio.functional._risk_formulas import RISKS
 from nescio.losses import IEDLLoss, REDLoss
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the compiler's own, about itself
@@ -97,34 +96,69 @@ def test_the_divergence_of_all_classes():
         check_row(value, gradient, exact_value, ref.exact_divergence_gradient(row), torch.float32)
 
 
+@pytest.mark.parametrize("prior", [1.0, 0.1])
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_what_a_compiler_is_shown_has_the_eager_numbers(evidence, prior, monkeypatch):
+    """Every risk, with indices and soft labels: the program that is traced, run as it stands."""
+    logits, targets = batch()
+    soft = logits.flip(0).softmax(1)
+    for risk in RISKS:
+        loss = ev.EvidentialLoss(risk=risk, evidence=evidence, prior=prior, annealing_epochs=0)
+        for labels in (targets, soft):
+            expected = with_gradient(loss, logits, labels)
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.compiler, "is_compiling", lambda: True)
+                found = with_gradient(loss, logits, labels)
+            torch.testing.assert_close(found, expected, rtol=2e-6, atol=1e-6)
+
+
+def test_the_eager_evaluation_works_inside_a_trace(monkeypatch):
+    """Nothing that it keeps from call to call may belong to a trace."""
+    evidence = evidence_rows(10, torch.float32)
+    expected = evaluate(evidence, None, RowLoss(divergence_weight=1.0))
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    assert kernel.row_constants(10, torch.float32, evidence.device) is not kernel.row_constants(
+        10, torch.float32, evidence.device
+    )
+    torch.testing.assert_close(evaluate(evidence, None, RowLoss(divergence_weight=1.0)), expected)
+
+
 # -------------------------------------------------------------------------------------------------- the graph
 
 
-@pytest.mark.parametrize(("risk", "evidence"), list(product(RISKS, EVIDENCE)))
-def test_every_risk_and_evidence_function_in_one_graph(risk, evidence):
-    logits, targets = batch()
-    assert_same_compiled(ev.EvidentialLoss(risk=risk, evidence=evidence, annealing_epochs=0), logits, targets)
+def assert_all_same_compiled(losses, logits, targets):
+    """All in one graph, which saves time: each loss has logits, and so a gradient, of its own."""
+
+    def together(each, labels):
+        return torch.cat([loss(z, labels).reshape(-1) for loss, z in zip(losses, each, strict=True)])
+
+    assert_same_compiled(together, logits.repeat(len(losses), 1, 1), targets)
 
 
-@pytest.mark.parametrize("risk", RISKS)
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_every_risk_and_evidence_function_in_one_graph(evidence):
+    losses = [ev.EvidentialLoss(risk=risk, evidence=evidence, annealing_epochs=0) for risk in RISKS]
+    assert_all_same_compiled(losses, *batch())
+
+
 @pytest.mark.parametrize("prior", [1.0, 0.1])
 @pytest.mark.parametrize("loss", [ev.EvidentialLoss, REDLoss])
-def test_soft_labels_and_other_priors(loss, risk, prior):
+def test_soft_labels_and_other_priors(loss, prior):
     logits, targets = batch()
-    loss = loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS)
-    assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
+    losses = [loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS) for risk in RISKS]
+    assert_all_same_compiled(losses, logits, logits.flip(0).softmax(1))
     targets[3] = -100
-    assert_same_compiled(loss, logits, targets)
+    assert_all_same_compiled(losses, logits, targets)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_reductions_and_ignored_samples(reduction, weighted):
+def test_reductions_and_ignored_samples():
     logits, targets = batch()
     targets[::4] = -100
-    weights = WEIGHTS if weighted else None
-    loss = ev.EvidentialLoss(reduction=reduction, class_weight=weights, annealing_epochs=0)
-    assert_same_compiled(loss, logits, targets)
+    losses = []
+    for reduction in ("mean", "sum", "none"):
+        for weights in (None, WEIGHTS):
+            losses.append(ev.EvidentialLoss(reduction=reduction, class_weight=weights, annealing_epochs=0))
+    assert_all_same_compiled(losses, logits, targets)
 
 
 def test_i_edl_in_one_graph():

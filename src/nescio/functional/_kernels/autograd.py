@@ -59,11 +59,10 @@ def _inside_the_compiler(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Te
 
 
 def evaluate(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
-    """The loss (M,), and its gradient with respect to x (M, K) times the expected scale."""
+    """The loss (M,) in the type of x or wider, and its gradient by x (M, K) times the expected scale."""
     if x.dtype == torch.float64 or has_float64(x.device):
-        if targets is not None and loss.divergence_weight and is_small(x):
-            value, gradient = evaluate_small(x, targets, loss)
-            return value.to(x.dtype), gradient
+        if loss.divergence_weight and is_small(x):
+            return evaluate_small(x, targets, loss)
         return evaluate_in_blocks(x, targets, loss)
     value, gradient = evaluate_traced(x, targets, loss)
     return value, gradient * loss.expected_scale
@@ -77,7 +76,7 @@ class _RowLoss(torch.autograd.Function):
         value, ctx.gradient = evaluate(x, targets, loss)
         ctx.loss = loss
         ctx.save_for_backward(x, targets)
-        return value
+        return value.to(x.dtype)
 
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, None, None]:
@@ -97,7 +96,7 @@ class _RowMean(torch.autograd.Function):
         value, ctx.gradient = evaluate(x, targets, loss)
         ctx.loss = loss
         ctx.save_for_backward(x, targets)
-        return value.mean()
+        return value.mean(dtype=x.dtype)
 
     @staticmethod
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor, None, None]:
@@ -119,7 +118,8 @@ class _TransformableRowLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
-        return evaluate(x, targets, loss)
+        value, gradient = evaluate(x, targets, loss)
+        return value.to(x.dtype), gradient
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -163,13 +163,13 @@ def _is_everywhere(weight: Tensor, scale: float) -> bool:
 
 def _is_number(weight: Tensor, expected: float) -> bool:
     """Whether () on the CPU, where a look costs nothing, is this number up to rounding."""
-    if weight.device.type != "cpu":
+    if not weight.is_cpu:
         return False
     try:
-        sent = float(weight)
+        sent = weight.item()
     except RuntimeError:  # a batch of backward passes: there is no one number
         return False
-    return abs(sent / expected - 1) <= torch.finfo(weight.dtype).eps
+    return sent == expected or abs(sent / expected - 1) <= torch.finfo(weight.dtype).eps
 
 
 class _Scaled(torch.autograd.Function):

@@ -23,6 +23,16 @@ from nescio.functional._kernels.any_prior import divergence_from
 from nescio.functional.evidence import IDENTITY, Activation
 
 
+class Strengths(NamedTuple):
+    """What the risks need of M rows, each (M,)."""
+
+    alpha: Tensor  # of the true class
+    rest: Tensor  # the sum of the other alphas
+    squares: Tensor  # the sum of their squares
+    inverse: Tensor  # 1 / S
+    shrink: Tensor  # 1 / (S + 1)
+
+
 class RiskTerms(NamedTuple):
     """A risk of M rows, and its gradient: A + B e_j for wrong classes, C for the true one; all (M,)."""
 
@@ -35,15 +45,15 @@ class RiskTerms(NamedTuple):
 class Risk(NamedTuple):
     """A risk in two forms.
 
-    terms: from the evidence of the true class, the sum of the others, the sum of their squares (each (M,) in
-    float64), K and the prior; None for a risk that these do not decide, which has its other form alone.
+    terms: from the strengths (float64 where there is that) and the prior; None for a risk that these do not
+    decide, which has its other form alone.
     soft: from evidence, soft labels (M, K) in float64 and the prior to (M,), differentiable.
-    soft_terms: the same with its gradient by the evidence (M, K), not differentiable, exact enough for
-    results of a type; None where that has not been derived.
-    uses_squares: whether `terms` looks at its third argument; else that is zero.
+    soft_terms: from evidence and labels in any type the same with its gradient by the evidence (M, K), not
+    differentiable, exact enough for results of a type; None where that has not been derived.
+    uses_squares: whether `terms` looks at the squares; else they may be anything.
     """
 
-    terms: Callable[[Tensor, Tensor, Tensor, int, float], RiskTerms] | None
+    terms: Callable[[Strengths, float], RiskTerms] | None
     soft: Callable[[Tensor, Tensor, float], Tensor]
     uses_squares: bool = False
     soft_terms: Callable[[Tensor, Tensor, float, torch.dtype], tuple[Tensor, Tensor]] | None = None
@@ -122,7 +132,21 @@ def _risk_terms(loss: RowLoss, sums: _Sums, num_classes: int) -> RiskTerms:
         zero = torch.zeros_like(sums.total)
         return RiskTerms(zero, zero, None, zero)
     assert loss.risk.terms is not None
-    return loss.risk.terms(*sums, num_classes, loss.prior)
+    return loss.risk.terms(strengths_of(*sums, num_classes, loss.prior), loss.prior)
+
+
+def strengths_of(own: Tensor, total: Tensor, squares: Tensor, num_classes: int, prior: float) -> Strengths:
+    """From the evidence of the true class, the sum of the others and the sum of their squares, each (M,)."""
+    alpha = own + prior
+    rest = total + (num_classes - 1) * prior
+    strength = alpha + rest
+    return Strengths(
+        alpha=alpha,
+        rest=rest,
+        squares=squares.add(total, alpha=2 * prior).add_((num_classes - 1) * prior**2),
+        inverse=strength.reciprocal(),
+        shrink=(strength + 1).reciprocal(),
+    )
 
 
 def _into_gradient(
@@ -171,7 +195,8 @@ def differentiable(x: Tensor, targets: Tensor | None, loss: RowLoss) -> Tensor:
         total = others.sum(1)
         squares = others.square().sum(1)
         assert loss.risk.terms is not None
-        value = value + loss.risk.terms(own, total, squares, x.shape[1], loss.prior).value
+        strengths = strengths_of(own, total, squares, x.shape[1], loss.prior)
+        value = value + loss.risk.terms(strengths, loss.prior).value
     if loss.divergence_weight:
         value = value + loss.divergence_weight * _any_divergence(others, loss.prior)
     return value.to(x.dtype)

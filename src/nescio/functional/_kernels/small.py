@@ -1,8 +1,15 @@
 """The evaluation of rowwise.py for small inputs on the CPU, where a call of torch costs more than its work.
 
 The formulas are those of divergence.py in as few calls as they can be done in: polynomials that go over the
-same numbers are one stack, rooms and their views are kept from call to call, one sum goes over each row where
-there were two, and the scale of the gradient comes with its last product.
+same numbers are one stack, all sums of a row are one product, rooms and their views are kept from call to
+call, and the scale of the gradient comes with its last product.
+
+No row has to choose between the two forms of divergence.py here. With T the sum of s = min(e, KNEE) and D
+that of e - s, the value is G(T + D) - T + sum of (h - (e - s)) for every row: T is taken from G in float64,
+and how T and D were rounded cancels, as the same T and D make the E of G. The gradient h'(e) - H'(E) is
+h' G' - H' (1 - h') as G' + H' = 1, a difference of products that each keep their digits:
+
+    h'(e) - H'(E) = v [e (G' + v A(v)) - POLE H'] / (KNEE + POLE).
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nescio.functional._kernels import divergence as kernel
-from nescio.functional._kernels.rowwise import RiskTerms, RowLoss
+from nescio.functional._kernels.rowwise import RiskTerms, RowLoss, Strengths
 
 MOST_ELEMENTS = 1 << 15  # beyond, the work outweighs the calls
 
@@ -24,12 +31,16 @@ class _Constants(NamedTuple):
 
     zero: Tensor  # ()
     shift: Tensor  # ()
-    minus_pole: Tensor  # () float64
     ones: Tensor  # (K,)
-    elements: tuple[Tensor, ...]  # (3, 1, 1) each: value_p, value_q and slope, the highest power first
-    rows: tuple[Tensor, ...]  # (2, 1) float64 each: value and slope, the highest power first
-    shifts: Tensor  # (2, 1) float64: kappa and y
-    kappa: float
+    leads: tuple[float, ...]  # the highest powers' coefficients of q, p and slope
+    seconds: tuple[Tensor, ...]  # the next, () each
+    thirds: Tensor  # (2, 1, 1): then those of p and slope together,
+    others: tuple[Tensor, ...]  # (3, 1, 1) each: then those of all three,
+    last: Tensor  # (): and the last of slope
+    linear: Tensor  # (12, 5) float64: from the sums of a row to what is linear in them
+    start: Tensor  # (12, 1) float64: what that has without evidence
+    rows: tuple[Tensor, ...]  # (2, 1) float64 each: value and slope by powers of 1 / (E + kappa)
+    y: float
     log_limit: float
     log_series: tuple[float, ...]
 
@@ -37,26 +48,39 @@ class _Constants(NamedTuple):
 class _Room(NamedTuple):
     """Memory for M rows, and all views of it that are needed."""
 
-    e: Tensor  # (M, K)
-    square: Tensor  # (M, K), right behind e
-    both: Tensor  # (2 M, K): e and square
+    e: Tensor  # (M, K), and so the next
     v: Tensor
-    s: Tensor
-    stack: Tensor  # (3, M, K)
-    p: Tensor
+    stack: Tensor  # (3, M, K): q, p and slope
+    pair: Tensor  # (2, M, K): p and slope
     q: Tensor
+    p: Tensor
     slope: Tensor
+    four: Tensor  # (4, M, K): bent, s, excess and squares, whose rows are summed
+    tall: Tensor  # (4 M, K): the same
+    bent: Tensor
+    s: Tensor
+    excess: Tensor
+    squares: Tensor
     zeros: Tensor  # (M, 1)
-    of_rows: Tensor  # (4, M) float64: is the row low, POLE (low - 1), offset, factor
-    low: Tensor
-    held: Tensor
-    offset: Tensor
-    factor: Tensor
-    columns: Tensor  # (4, M): the same in float32
-    low_column: Tensor  # (M, 1), and so on
-    held_column: Tensor
-    offset_column: Tensor
-    factor_column: Tensor
+    narrow: Tensor  # (5, M) float32: the sums of the four, and the evidence of the true class
+    narrow_sums: Tensor  # (4 M,)
+    own: Tensor  # (M,)
+    own_column: Tensor  # (M, 1)
+    wide: Tensor  # (5, M): the same in float64
+    wide_sums: Tensor  # (4, M)
+    wide_own: Tensor  # (M,)
+    of_rows: Tensor  # (12, M) float64: what is linear in the sums
+    inverses: Tensor  # (4, M), the last of them, which are inverted
+    parts: tuple[Tensor, ...]  # twelve (M,)
+    y_and_minus_e: Tensor  # (2, M) of them
+    e_and_inverse: Tensor  # (2, M) of them
+    factors: Tensor  # (2, M) float64: delta and 1 / (E + kappa)^2
+    delta: Tensor  # (M,)
+    gradients: Tensor  # (2, M) float64: G' and -H'
+    columns: Tensor  # (5, M) float32: G', -H', A, B and C of the risk
+    first_columns: Tensor  # (2, M) of them
+    risk_columns: tuple[Tensor, ...]  # three (M,)
+    broad: Tensor  # (4, M, 1): all but C
 
 
 def is_small(x: Tensor) -> bool:
@@ -73,30 +97,46 @@ def is_small(x: Tensor) -> bool:
 @kernel._kept
 def _constants(num_classes: int) -> _Constants:
     fitted = kernel.coefficients(torch.float32)
+    q0, q1, q2, q3 = fitted.value_q
+    p0, p1, p2, p3, p4 = fitted.value_p
+    a0, a1, a2, a3, a4, a5 = fitted.slope
     numbers = kernel.row_numbers(num_classes, torch.float32)
+    kappa = numbers.kappa
+    y = num_classes - 0.5
+    # Of each line: what the sums of bent, s, excess and squares and the true class's evidence count; a number.
+    linear = (
+        ((0, 0, 0, 0, 1), 1),  # alpha of the true class
+        ((0, 1, 1, 0, 0), num_classes - 1),  # the rest of the strength
+        ((0, 2, 2, 1, 0), num_classes - 1),  # the squares of the alphas in it
+        ((0, 1 / y, 1 / y, 0, 0), 0),  # r
+        ((-0.5, -1, 0, 0, 0), 0),  # KL without G
+        ((0, 0, 0, 0, 0), y),
+        ((0, -1, -1, 0, 0), 0),  # -E
+        ((0, 1, 1, 0, 0), 0),  # E
+        ((0, 1, 1, 0, 0), kappa),
+        ((0, 1, 1, 0, 0), y),
+        ((0, 1, 1, 0, 1), num_classes),  # S
+        ((0, 1, 1, 0, 1), num_classes + 1),
+    )
+    powers = []
+    for n, (value, slope) in enumerate(zip(numbers.value, numbers.slope, strict=True)):
+        powers.append((value * kappa**n, slope * kappa ** (n + 2)))
     return _Constants(
         zero=torch.zeros(()),
         shift=torch.tensor(kernel.POLE * kernel.SCALE),
-        minus_pole=torch.tensor(-kernel.POLE, dtype=torch.float64),
         ones=torch.ones(num_classes),
-        elements=_stacked((fitted.value_p, fitted.value_q, fitted.slope), torch.float32, 2),
-        rows=_stacked((numbers.value, numbers.slope), torch.float64, 1),
-        shifts=torch.tensor([[numbers.kappa], [num_classes - 0.5]], dtype=torch.float64),
-        kappa=numbers.kappa,
+        leads=(q3, p4, a5),
+        seconds=tuple(torch.tensor(c) for c in (q2, p3, a4)),
+        thirds=torch.tensor([p2, a3]).view(2, 1, 1),
+        others=(torch.tensor([q1, p1, a2]).view(3, 1, 1), torch.tensor([q0, p0, a1]).view(3, 1, 1)),
+        last=torch.tensor(a0),
+        linear=torch.tensor([line for line, _ in linear], dtype=torch.float64),
+        start=torch.tensor([[number] for _, number in linear], dtype=torch.float64),
+        rows=tuple(torch.tensor(pair, dtype=torch.float64).unsqueeze(1) for pair in reversed(powers)),
+        y=y,
         log_limit=numbers.log_limit,
         log_series=numbers.log_series,
     )
-
-
-def _stacked(polynomials: tuple[tuple[float, ...], ...], dtype: torch.dtype, dims: int) -> tuple[Tensor, ...]:
-    """Polynomials as one: the coefficients of each power together, the highest power first."""
-    length = max(len(each) for each in polynomials)
-    padded = [(*each, *(0.0 for _ in range(length - len(each)))) for each in polynomials]
-    shape = (len(polynomials),) + (1,) * dims
-    found = []
-    for power in reversed(range(length)):
-        found.append(torch.tensor([each[power] for each in padded], dtype=dtype).view(shape))
-    return tuple(found)
 
 
 _of_thread = threading.local()
@@ -113,120 +153,152 @@ def _room_for(rows: int, num_classes: int) -> _Room:
 
 
 def _new_room(rows: int, num_classes: int) -> _Room:
-    memory = torch.empty(7, rows, num_classes)
-    e, square, v, s, p, q, slope = memory.unbind()
-    of_rows = torch.zeros(4, rows, dtype=torch.float64)
-    columns = torch.zeros(4, rows)
+    memory = torch.empty(9, rows, num_classes)
+    e, v, q, p, slope, bent, s, excess, squares = memory.unbind()
+    narrow = torch.zeros(5, rows)
+    wide = torch.zeros(5, rows, dtype=torch.float64)
+    of_rows = torch.zeros(12, rows, dtype=torch.float64)
+    factors = torch.zeros(2, rows, dtype=torch.float64)
+    columns = torch.zeros(5, rows)
     return _Room(
-        *(e, square, memory[:2].view(2 * rows, num_classes), v, s),
-        *(memory[4:], p, q, slope, torch.zeros(rows, 1)),
-        *(of_rows, *of_rows.unbind()),
-        *(columns, *columns.unsqueeze(2).unbind()),
+        e=e,
+        v=v,
+        stack=memory[2:5],
+        pair=memory[3:5],
+        q=q,
+        p=p,
+        slope=slope,
+        four=memory[5:],
+        tall=memory[5:].view(4 * rows, num_classes),
+        bent=bent,
+        s=s,
+        excess=excess,
+        squares=squares,
+        zeros=torch.zeros(rows, 1),
+        narrow=narrow,
+        narrow_sums=narrow[:4].view(4 * rows),
+        own=narrow[4],
+        own_column=narrow[4].unsqueeze(1),
+        wide=wide,
+        wide_sums=wide[:4],
+        wide_own=wide[4],
+        of_rows=of_rows,
+        inverses=of_rows[8:],
+        parts=of_rows.unbind(),
+        y_and_minus_e=of_rows[5:7],
+        e_and_inverse=of_rows[7:9],
+        factors=factors,
+        delta=factors[0],
+        gradients=torch.zeros(2, rows, dtype=torch.float64),
+        columns=columns,
+        first_columns=columns[:2],
+        risk_columns=columns[2:].unbind(),
+        broad=columns[:4].unsqueeze(2),
     )
 
 
-def evaluate_small(x: Tensor, targets: Tensor, loss: RowLoss) -> tuple[Tensor, Tensor]:
+def evaluate_small(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Tensor, Tensor]:
     """The loss (M,) in float64, and its gradient with respect to x (M, K) times the expected scale."""
     rows, num_classes = x.shape
     constants = _constants(num_classes)
     room = _room_for(rows, num_classes)
-    index = targets.unsqueeze(1)
     e = loss.activation.into(x, room.e)
-    own = e.gather(1, index)  # (M, 1)
-    e.scatter_(1, index, room.zeros)
-    own_wide = own.view(rows).double()
-    total, risk = _risk_terms(own_wide, loss, num_classes, constants, room)
-    constant, derivative = _row_terms(total, num_classes, loss, constants, room)
-    weight = loss.divergence_weight
-    torch.add(risk.wrong, derivative, alpha=weight, out=room.offset)
-    if risk.wrong_slope is not None:
-        room.factor.copy_(risk.wrong_slope)
-    room.columns.copy_(room.of_rows)
-    sums = _elements(constants, room)
-    offset = room.offset_column
-    if risk.wrong_slope is not None:
-        offset = torch.addcmul(offset, e, room.factor_column, out=room.s)
-    gradient = torch.addcmul(offset, room.v, room.q, value=kernel.SCALE * weight, out=room.s)
+    if targets is not None:
+        index = targets.unsqueeze(1)
+        torch.gather(e, 1, index, out=room.own_column)
+        e.scatter_(1, index, room.zeros)
+    _elements(constants, room)
+    _sums(constants, room)
+    torch.addmm(constants.start, constants.linear, room.wide, out=room.of_rows)
+    room.inverses.reciprocal_()
+    risk = _risk_terms(loss, room)
+    divergence = _row_terms(loss, constants, room)
+    gradient = _gradient(risk, loss, room)
     scale = loss.expected_scale
     result = loss.activation.scaled(e, gradient, scale, constants.zero)
-    own_gradient = loss.activation.scaled(own.view(rows), risk.own.float(), scale, constants.zero)
-    result.scatter_(1, index, own_gradient.unsqueeze(1))
-    divergence = torch.sub(constant, sums).clamp_min_(0)
-    return torch.add(risk.value, divergence, alpha=weight), result
+    if targets is not None:
+        own_gradient = loss.activation.scaled(room.own, room.risk_columns[2], scale, constants.zero)
+        result.scatter_(1, index, own_gradient.unsqueeze(1))
+    return torch.add(risk.value, divergence, alpha=loss.divergence_weight), result
 
 
-def _risk_terms(
-    own: Tensor, loss: RowLoss, num_classes: int, constants: _Constants, room: _Room
-) -> tuple[Tensor, RiskTerms]:
-    """The sums of wrong evidence (M,), and the risk."""
-    if loss.risk is not None and loss.risk.uses_squares:
-        torch.mul(room.e, room.e, out=room.square)
-        sums = _row_sums(room.both, constants).double()
-        total, squares = sums.view(2, -1).unbind()
-    else:
-        total = _row_sums(room.e, constants).double()
-        squares = total  # not looked at
-    if loss.risk is None:
-        zero = torch.zeros_like(total)
-        return total, RiskTerms(zero, zero, None, zero)
-    assert loss.risk.terms is not None
-    return total, loss.risk.terms(own, total, squares, num_classes, loss.prior)
-
-
-def _row_terms(
-    total: Tensor, num_classes: int, loss: RowLoss, constants: _Constants, room: _Room
-) -> tuple[Tensor, Tensor]:
-    """G or -H, and its derivative, each (M,): as divergence.row_terms."""
-    y = num_classes - 0.5
-    low = torch.le(total, num_classes, out=room.low)
-    torch.add(constants.minus_pole, low, alpha=kernel.POLE, out=room.held)
-    r = total / y
-    log = r.log1p()
-    constant = torch.addcmul(log, r, low, value=-1)
-    inverse, inverse_y = torch.add(constants.shifts, total).reciprocal_().unbind()
-    if loss.activation.least > num_classes * constants.log_limit:
-        derivative = torch.add(low, inverse_y, alpha=-y).neg_()
-    else:
-        # Of next to no evidence both differences would be rounding alone.
-        series = r * r * (constants.log_series[0] + constants.log_series[1] * r)
-        constant = torch.where(r < constants.log_limit, series, constant)
-        derivative = torch.where(low.bool(), -total, y).mul_(inverse_y)
-    rho = inverse * constants.kappa
-    delta = inverse.mul_(total)
-    lead, *others = constants.rows
-    stack = torch.addcmul(others[0], lead, rho)
-    for coefficient in others[1:]:
-        stack = torch.addcmul(coefficient, stack, rho)
-    value, slope = stack.unbind()
-    constant.mul_(y).addcmul_(value, delta * delta)
-    derivative.addcmul_(slope.mul_(delta), rho.square_())
-    return constant, derivative
-
-
-def _elements(constants: _Constants, room: _Room) -> Tensor:
-    """The sum over each row (M,); the part of the gradient that differs within a row is left in q."""
-    e, v, s, p, q, slope = room.e, room.v, room.s, room.p, room.q, room.slope
-    sums = room.square  # what was in it is summed
-    torch.add(constants.shift, e, alpha=kernel.SCALE, out=v)
-    torch.clamp_min(v, 1.0, out=sums).log_()
-    v.reciprocal_()
-    torch.clamp_max(e, kernel.KNEE, out=s)
-    lead, *others = constants.elements
-    torch.addcmul(others[0], lead, v, out=room.stack)
-    for coefficient in others[1:]:
+def _elements(constants: _Constants, room: _Room) -> None:
+    """Fill v, the stack and the four; bent is -2 (h - (e - s)), below the knee a product with all digits."""
+    torch.add(constants.shift, room.e, alpha=kernel.SCALE, out=room.v)
+    torch.clamp_min(room.v, 1.0, out=room.bent).log_()
+    room.v.reciprocal_()
+    torch.clamp_max(room.e, kernel.KNEE, out=room.s)
+    torch.sub(room.e, room.s, out=room.excess)
+    torch.mul(room.e, room.e, out=room.squares)
+    # The polynomials have degree 3, 4 and 5: each joins the stack at its highest power.
+    v = room.v
+    for number, lead, polynomial in zip(
+        constants.seconds, constants.leads, (room.q, room.p, room.slope), strict=True
+    ):
+        torch.add(number, v, alpha=lead, out=polynomial)
+    torch.addcmul(constants.thirds, room.pair, v, out=room.pair)
+    for coefficient in constants.others:
         torch.addcmul(coefficient, room.stack, v, out=room.stack)
-    p.addcmul_(q, s).mul_(s)
-    # Below the knee the logarithm is an exact zero, and so is s - e: the small term comes last.
-    torch.add(s, sums, alpha=0.5, out=sums)
-    sums.addcmul_(e, room.low_column, value=-1)
-    sums.addcmul_(p, s, value=-1)
-    slope.mul_(v)
-    torch.addcmul(room.held_column, e, room.low_column, out=q)
-    q.addcmul_(e, slope)
-    return _row_sums(sums, constants)
+    torch.addcmul(constants.last, room.slope, v, out=room.slope)
+    room.p.addcmul_(room.q, room.s).mul_(room.s)
+    room.bent.addcmul_(room.p, room.s, value=-2)
 
 
-def _row_sums(x: Tensor, constants: _Constants) -> Tensor:
-    if x.shape[1] < kernel.SHORT_ROW:
-        return x.mv(constants.ones)
-    return x.sum(1, dtype=torch.float64)
+def _sums(constants: _Constants, room: _Room) -> None:
+    """Fill wide (5, M): the sums of the four, and the evidence of the true class."""
+    if room.e.shape[1] < kernel.SHORT_ROW:
+        torch.mv(room.tall, constants.ones, out=room.narrow_sums)
+        room.wide.copy_(room.narrow)
+    else:
+        torch.sum(room.four, 2, dtype=torch.float64, out=room.wide_sums)
+        room.wide_own.copy_(room.own)
+
+
+def _risk_terms(loss: RowLoss, room: _Room) -> RiskTerms:
+    if loss.risk is None:
+        zero = torch.zeros_like(room.wide_own)
+        return RiskTerms(zero, zero, None, zero)
+    assert loss.risk.terms is not None
+    alpha, rest, squares = room.parts[:3]
+    inverse, shrink = room.parts[10:]
+    return loss.risk.terms(Strengths(alpha, rest, squares, inverse, shrink), loss.prior)
+
+
+def _row_terms(loss: RowLoss, constants: _Constants, room: _Room) -> Tensor:
+    """The divergence (M,); G' and -H' go into their room."""
+    r, without_g = room.parts[3:5]
+    inverse, inverse_y = room.parts[8:10]
+    lead, *others = constants.rows
+    stack = torch.addcmul(others[0], lead, inverse)
+    for coefficient in others[1:]:
+        torch.addcmul(coefficient, stack, inverse, out=stack)
+    # delta = E / (E + kappa): the value takes delta^2, the slope delta / (E + kappa)^2.
+    torch.mul(room.e_and_inverse, inverse, out=room.factors)
+    value, slope = stack.mul_(room.delta).mul_(room.factors).unbind()
+    torch.addcmul(slope, room.y_and_minus_e, inverse_y, out=room.gradients)
+    divergence = torch.add(without_g, r.log1p(), alpha=constants.y)
+    if loss.activation.least <= constants.log_limit:
+        # Of next to no evidence G - T would be rounding alone.
+        series = r * r * (constants.log_series[0] + constants.log_series[1] * r)
+        bent, _, excess, _, _ = room.wide.unbind()
+        few = torch.sub(excess, bent, alpha=0.5).add_(series, alpha=constants.y)
+        divergence = torch.where(r < constants.log_limit, few, divergence)
+    return divergence.add_(value).clamp_min_(0)
+
+
+def _gradient(risk: RiskTerms, loss: RowLoss, room: _Room) -> Tensor:
+    """The gradient by the evidence of wrong classes (M, K)."""
+    offset, factor, own = room.risk_columns
+    room.first_columns.copy_(room.gradients)
+    offset.copy_(risk.wrong)
+    own.copy_(risk.own)
+    if risk.wrong_slope is not None:
+        factor.copy_(risk.wrong_slope)
+    # Broadcast once: with rows of a few classes each broadcast costs several times its arithmetic.
+    room.four.copy_(room.broad)
+    g, minus_h, offsets, factors = room.bent, room.s, room.excess, room.squares
+    slope = torch.addcmul(g, room.slope, room.v, out=room.slope)
+    minus_h.addcmul_(slope, room.e, value=1 / kernel.POLE)
+    if risk.wrong_slope is not None:
+        offsets.addcmul_(room.e, factors)
+    return offsets.addcmul_(room.v, minus_h, value=kernel.POLE * kernel.SCALE * loss.divergence_weight)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nescio._precision import row_sum_pair, wide_type
 from nescio.functional._kernels import divergence as kernel
-from nescio.functional._kernels.rowwise import RiskTerms, RowLoss
+from nescio.functional._kernels.rowwise import RiskTerms, RowLoss, strengths_of
 
 ATANH_SERIES = tuple(1 / (2 * n + 1) for n in range(1, 10))
 
@@ -79,7 +79,8 @@ def _risk_terms(loss: RowLoss, own: Tensor | None, total: Tensor, wrong: Tensor)
     if loss.risk.uses_squares:
         squares = (wrong * wrong).sum(1).to(total.dtype)
     assert loss.risk.terms is not None
-    return loss.risk.terms(own, total, squares, wrong.shape[1], loss.prior)
+    strengths = strengths_of(own, total, squares, wrong.shape[1], loss.prior)
+    return loss.risk.terms(strengths, loss.prior)
 
 
 def _row_sum(x: Tensor, wide: torch.dtype) -> tuple[Tensor, Tensor | None]:
