@@ -113,8 +113,15 @@ def busy_seconds(process: int) -> float:
 
 def workers_of(process: int) -> list[int]:
     """The processes that serve, of a parent."""
-    command = ("pgrep", "-P", str(process), "-f", "spawn_main")
-    return [int(word) for word in subprocess.run(command, capture_output=True, text=True).stdout.split()]
+    workers = []
+    for word in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        try:
+            command = Path(f"/proc/{word}/cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+        if b"spawn_main" in command:
+            workers.append(int(word))
+    return workers
 
 
 def measure(
