@@ -1,6 +1,8 @@
 """Load on the service, on loopback: single images from 64 clients at once, against the bare network.
 
-python -m benchmarks.serving [REQUESTS] [MODEL...] [--runtime onnx]   # default: 20,000 and the bundled pair
+python -m benchmarks.serving [REQUESTS] [MODEL...] [--runtime onnx] [--only raw json workers] [--out FILE]
+
+By default 20,000 requests and the bundled pair; the numbers are added to benchmarks/results/serving.json.
 
 The bare network is the same models' forward passes by torch in a loop over batches that are ready, on one
 core; a client in a process of its own is left another. Images are sent as JSON and as raw bytes. Images per
@@ -11,6 +13,7 @@ answer, and how much faster two workers are than one: by the processor time of t
 clients, which share the cores, are counted out.
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -21,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -38,6 +42,7 @@ MAX_START_SECONDS = 5.0
 MIN_SPEEDUP = 1.7
 LOAD_TIMEOUT = 3000  # seconds; a server that no longer answers is an error
 CONTENT_TYPES = {"raw": "application/octet-stream", "json": "application/json"}
+RESULTS = Path("benchmarks/results/serving.json")
 SERVE = (sys.executable, "-c", "from nescio.cli.app import main; main()", "serve", "--port", "0")
 
 
@@ -108,14 +113,21 @@ def busy_seconds(process: int) -> float:
 
 def workers_of(process: int) -> list[int]:
     """The processes that serve, of a parent."""
-    command = ("pgrep", "-P", str(process), "-f", "spawn_main")
-    return [int(word) for word in subprocess.run(command, capture_output=True, text=True).stdout.split()]
+    workers = []
+    for word in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        try:
+            command = Path(f"/proc/{word}/cmdline").read_bytes()
+        except OSError:  # it has ended
+            continue
+        if b"spawn_main" in command:
+            workers.append(int(word))
+    return workers
 
 
 def measure(
     kind: str, body: bytes, words: list[str], models: list[TrainedModel], requests: int
-) -> tuple[list[str], float]:
-    """Measure one way of sending images, print it; the limits that were missed, and seconds for a request."""
+) -> tuple[list[str], dict[str, float]]:
+    """Measure one way of sending images, print it; the limits that were missed, and the numbers."""
     bares: list[Bare] = []
     loads: list[LoadResult] = []
     memory: list[int] = []
@@ -163,10 +175,23 @@ def measure(
         missed.append(f"{kind}: errors")
     if growth > MAX_GROWTH:
         missed.append(f"{kind}: memory")
-    return missed, seconds
+    numbers = {
+        "requests": len(latencies),
+        "seconds_a_request": seconds,
+        "share": busy_share,
+        "share_by_time": share,
+        "p99": slow,
+        "lone_median_seconds": statistics.median(alone.latencies),
+        "errors": errors,
+        "memory": growth,
+        "start_seconds": start_busy,
+    }
+    return missed, numbers
 
 
-def measure_workers(body: bytes, words: list[str], requests: int, alone: float) -> list[str]:
+def measure_workers(
+    body: bytes, words: list[str], requests: int, alone: float
+) -> tuple[list[str], dict[str, float]]:
     """How much faster two workers are than one; alone: seconds of processor time of one for a request."""
     with server([*words, "--workers", "2"]) as (port, process):
         load(port, CLIENTS, 1000, "raw", body)
@@ -186,19 +211,30 @@ def measure_workers(body: bytes, words: list[str], requests: int, alone: float) 
         missed.append("two workers")
     if result.errors:
         missed.append("two workers: errors")
-    return missed
+    return missed, {"requests": requests, "speedup": speedup, "errors": result.errors}
+
+
+def store(out: Path, numbers: dict[str, dict[str, float]]) -> None:
+    """Beside what was measured before, in place of what is measured anew."""
+    results: dict[str, Any] = {}
+    if out.exists():
+        results = json.loads(out.read_text())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(results | {"torch": torch.__version__} | numbers, indent=1) + "\n")
 
 
 def main() -> None:
     """Measure, print, fail where a limit is missed."""
-    words = sys.argv[1:]
-    options: list[str] = []
-    if "--runtime" in words:
-        place = words.index("--runtime")
-        options = words[place : place + 2]
-        del words[place : place + 2]
-    requests = int(words[0]) if words else 20_000
-    paths = [Path(word) for word in words[1:]] or list(bundled_paths().values())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("requests", type=int, nargs="?", default=20_000)
+    parser.add_argument("models", type=Path, nargs="*")
+    parser.add_argument("--runtime", default="torch")
+    parser.add_argument(
+        "--only", nargs="+", choices=["raw", "json", "workers"], default=["raw", "json", "workers"]
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    paths = given.models or list(bundled_paths().values())
     torch.set_num_threads(1)
     models = [TrainedModel.load(path) for path in paths]
     image = torch.randint(256, models[0].input_shape, dtype=torch.uint8)
@@ -207,13 +243,20 @@ def main() -> None:
         "json": json.dumps({"inputs": [image.tolist()]}, separators=(",", ":")).encode(),
     }
     bare(models)
-    served = [*map(str, paths), *options]
+    served = [*map(str, paths), "--runtime", given.runtime]
     missed: list[str] = []
-    seconds: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {}
     for kind, body in bodies.items():
-        too_much, seconds[kind] = measure(kind, body, served, models, requests)
+        # How much faster two workers are is seen against one that gets raw bytes.
+        if kind in given.only or (kind == "raw" and "workers" in given.only):
+            too_much, found[f"{kind}, {given.runtime}"] = measure(kind, body, served, models, given.requests)
+            missed += too_much
+    if "workers" in given.only:
+        alone = found[f"raw, {given.runtime}"]["seconds_a_request"]
+        name = f"two workers, {given.runtime}"
+        too_much, found[name] = measure_workers(bodies["raw"], served, given.requests, alone)
         missed += too_much
-    missed += measure_workers(bodies["raw"], served, requests, seconds["raw"])
+    store(given.out, found)
     if missed:
         print("missed:", ", ".join(missed))
         sys.exit(1)

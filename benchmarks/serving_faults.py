@@ -1,14 +1,16 @@
 """The service under load and under attack, on loopback: what is lost, and what it holds.
 
-python -m benchmarks.serving_faults [COUNT]     # default: 30 restarts and 30 reloads
-python -m benchmarks.serving_faults ray         # two replicas on a local cluster, one of them killed
+python -m benchmarks.serving_faults [COUNT] [--only PART ...]     # default: 30 restarts and 30 reloads
+python -m benchmarks.serving_faults --only ray      # two replicas on a local cluster, one of them killed
 
-Prints what each scenario came to, and ends with 1 where a request that was accepted got no answer, where the
-server's memory did not stay level, or where /healthz took longer than half a second. Attacks are bounded in
-count and in time.
+Prints what each scenario came to, adds it to benchmarks/results/serving_faults.json, and ends with 1 where a
+request that was accepted got no answer, where the server's memory did not stay level, or where /healthz took
+longer than half a second. Attacks are bounded in count and in time.
 """
 
+import argparse
 import http.client
+import json
 import os
 import signal
 import socket
@@ -24,12 +26,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.serving import SERVE, resident, workers_of
+from benchmarks.serving import SERVE, resident, store, workers_of
 from nescio.serve._models import bundled_paths
 
 CLIENTS = 4
 MAX_GROWTH = 64 * 2**20  # bytes
 MAX_HEALTH_SECONDS = 0.5
+RESULTS = Path("benchmarks/results/serving_faults.json")
 IMAGE = bytes(28 * 28)
 RAW = {"content-type": "application/octet-stream"}
 
@@ -189,6 +192,8 @@ def _replicas() -> list[int]:
 def _told(what: str, load: Load) -> bool:
     lost = f", lost {len(load.lost)}: {load.lost[:3]}" if load.lost else ", none lost"
     print(f"{what:28s} {load.answered:7d} answered, {load.retried} sent again{lost}", flush=True)
+    numbers = {"answered": load.answered, "sent_again": load.retried, "lost": len(load.lost)}
+    store(RESULTS, {what: numbers})
     return not load.lost
 
 
@@ -203,17 +208,14 @@ def attacks() -> bool:
                 pass
         for name, attack in ATTACKS.items():
             before = resident(process.pid)
-            seconds: list[float] = []
-            end = threading.Event()
-            watch = threading.Thread(target=_watch_health, args=(port, end, seconds))
-            watch.start()
-            most = attack(port, process.pid)
-            end.set()
-            watch.join()
+            with _health_watched(port) as seconds:
+                most = attack(port, process.pid)
             after = resident(process.pid)
             slowest = max(seconds)
             is_level = after - before < MAX_GROWTH
             is_fine = is_fine and is_level and slowest < MAX_HEALTH_SECONDS
+            sizes = {"before": before, "most": most, "after": after}
+            store(RESULTS, {name: sizes | {"slowest_health_seconds": slowest}})
             mebibytes = [round(size / 2**20) for size in (before, most, after)]
             print(
                 f"{name:28s} memory {mebibytes[0]} MiB, at most {mebibytes[1]}, then {mebibytes[2]}; "
@@ -223,19 +225,40 @@ def attacks() -> bool:
     return is_fine
 
 
-def _health(port: int) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", "/healthz")
-    assert connection.getresponse().read() == b'{"status":"ok"}'
-    connection.close()
+@contextmanager
+def _health_watched(port: int) -> Iterator[list[float]]:
+    """Seconds that /healthz took, once the block has ended; asked by a process that does nothing else."""
+    seconds: list[float] = []
+    command = [sys.executable, "-m", "benchmarks.serving_faults", "--watch-health", str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        watch.stdout.readline()  # it has asked for the first time
+        yield seconds
+        said, _ = watch.communicate()
+        seconds += json.loads(said)
 
 
-def _watch_health(port: int, end: threading.Event, seconds: list[float]) -> None:
-    while not end.is_set() or not seconds:
+def watch_health(port: int) -> None:
+    """Ask every 50 ms until stdin is closed, then print how long each took."""
+    seconds = []
+    end = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        end.set()
+
+    threading.Thread(target=wait_for_end).start()
+    while not end.is_set():
         start = time.perf_counter()
-        _health(port)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b'{"status":"ok"}'
+        connection.close()
         seconds.append(time.perf_counter() - start)
+        if len(seconds) == 1:
+            print("watching", flush=True)
         end.wait(0.05)
+    print(json.dumps(seconds))
 
 
 def _flood(
@@ -321,18 +344,25 @@ ATTACKS: dict[str, Callable[[int, int], int]] = {
 
 def main() -> None:
     """Run the scenarios; end with 1 where one of them went wrong."""
-    words = sys.argv[1:]
-    if words == ["ray"]:
-        outcomes = [ray_replica()]
-    else:
-        count = int(words[0]) if words else 30
-        outcomes = [
-            attacks(),
-            reloads(count, 1),
-            reloads(count, 2),
-            kills(max(1, count // 6)),
-            restarts(count),
-        ]
+    parts: dict[str, Callable[[int], bool]] = {
+        "attacks": lambda _: attacks(),
+        "reloads": lambda count: reloads(count, 1),
+        "reloads of two": lambda count: reloads(count, 2),
+        "kills": lambda count: kills(max(1, count // 6)),
+        "restarts": restarts,
+        "ray": lambda _: ray_replica(),
+    }
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", type=int, nargs="?", default=30)
+    parser.add_argument(
+        "--only", nargs="+", choices=[*parts], default=[name for name in parts if name != "ray"]
+    )
+    parser.add_argument("--watch-health", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.watch_health is not None:
+        watch_health(given.watch_health)
+        return
+    outcomes = [parts[name](given.count) for name in given.only]
     sys.exit(0 if all(outcomes) else 1)
 
 

@@ -202,3 +202,39 @@ def test_close_finishes_what_waits():
         return await first, await second
 
     assert asyncio.run(scenario()) == ({"a": [1]}, {"a": [2]})
+
+
+def test_answers_are_finished_in_the_thread_a_batch_at_a_time():
+    threads = []
+    sizes = []
+
+    def finish(answers):
+        threads.append(threading.current_thread())
+        sizes.append(len(answers))
+        return [str(answer) for answer in answers]
+
+    queue = batcher(Recorder())
+    answers = asyncio.run(queue.submit({"a": rows(*range(20))}, soon(), finish))
+    assert answers == {"a": [f"{value + 1:.1f}" for value in range(20)]}
+    assert sizes == [8, 8, 4]
+    assert threading.main_thread() not in threads
+
+
+def test_answers_that_can_not_be_finished_cost_the_others_nothing():
+    def fail(_):
+        raise UnicodeError("no text")
+
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        bad = asyncio.create_task(queue.submit({"a": rows(1)}, soon(), fail))
+        good = asyncio.create_task(queue.submit({"a": rows(2)}, soon()))
+        await asyncio.sleep(0)
+        compute.free.set()
+        await first
+        with pytest.raises(UnicodeError, match="no text"):
+            await bad
+        return await good
+
+    assert asyncio.run(scenario()) == {"a": [3]}

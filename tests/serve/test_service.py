@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import weakref
 
 import httpx
 import pytest
@@ -319,3 +320,44 @@ def test_a_row_that_the_network_can_not_take_costs_the_others_nothing(ask):
     metrics = ask("GET", "/metrics", app=app).text
     counted = [line for line in metrics.splitlines() if line.startswith('nescio_opinions_total{accepted="')]
     assert sum(float(line.split()[-1]) for line in counted) == 1
+
+
+class _Counted(dict):
+    """A record that can be seen to live."""
+
+
+def test_of_a_large_request_no_more_records_are_held_than_a_batch_has(ask, monkeypatch):
+    alive = weakref.WeakSet()
+    most = []
+    real = _service.answers_of
+
+    class Key:
+        """Stands for a record, which itself can't be in a set."""
+
+    def counted(model, inputs):
+        most.append(len(alive))
+        records = [_Counted(record) for record in real(model, inputs)]
+        for record in records:
+            record.key = Key()
+            alive.add(record.key)
+        return records
+
+    monkeypatch.setattr(_service, "answers_of", counted)
+    app = create_app(pair(), Limits(batch_size=8))
+    response = ask("POST", "/v1/opinions", app=app, json={"inputs": pictures(80).tolist()})
+    assert [len(result["opinions"]) for result in response.json()["results"]] == [80, 80]
+    assert len(most) == 20
+    assert max(most) <= 16  # those of both models
+
+
+def test_memory_is_given_back_after_large_bodies_and_answers(ask, monkeypatch):
+    released = []
+    monkeypatch.setattr(_service, "_RELEASE", 100_000)
+    monkeypatch.setattr(_service, "release_memory", lambda: released.append(threading.current_thread()))
+    app = create_app(pair())
+    raw = {"content-type": "application/octet-stream"}
+    ask("POST", "/v1/opinions", app=app, content=pictures(200).numpy().tobytes(), headers=raw)
+    (thread,) = released  # 51,200 bytes of a body, and more than that of an answer
+    assert thread is not threading.main_thread()
+    ask("POST", "/v1/opinions", app=app, content=pictures(1).numpy().tobytes(), headers=raw)
+    assert len(released) == 1

@@ -18,6 +18,7 @@ from nescio.serve._errors import too_busy, too_late
 
 Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int64]
 Predict = Callable[[Any, Tensor], list[Any]]
+Finish = Callable[[list[Any]], list[Any]]
 Model = TypeVar("Model")
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
 
@@ -25,11 +26,12 @@ _QUIET_TURNS = 3  # of the event loop, some microseconds each
 class _Pending:
     """A request in the queues: until when it may wait, its open jobs, and the future of its end."""
 
-    __slots__ = ("deadline", "done", "num_open")
+    __slots__ = ("deadline", "done", "finish", "num_open")
 
-    def __init__(self, deadline: float, done: asyncio.Future[None]) -> None:
+    def __init__(self, deadline: float, done: asyncio.Future[None], finish: Finish) -> None:
         self.deadline = deadline
         self.done = done
+        self.finish = finish
         self.num_open = 0
 
 
@@ -82,12 +84,16 @@ class Batcher:
     def is_full(self) -> bool:
         return self.num_waiting >= self._max_queue
 
-    async def submit(self, inputs: Mapping[Model, Values], deadline: float) -> dict[Model, list[Any]]:
+    async def submit(
+        self, inputs: Mapping[Model, Values], deadline: float, finish: Finish = list
+    ) -> dict[Model, list[Any]]:
         """By model, an answer for each of its inputs (N, ...).
 
+        finish: what is to be made of the answers to some of the inputs, one for each; called in the thread
+        as soon as they are there, so that no more than a batch of them is held as they come.
         Raises RequestError where the queue is full or the deadline, by the monotonic clock, has passed.
         """
-        pending, jobs = self._enqueue(inputs, deadline)
+        pending, jobs = self._enqueue(inputs, deadline, finish)
         try:
             await pending.done
         finally:
@@ -102,14 +108,14 @@ class Batcher:
         self._thread = _new_thread()
 
     def _enqueue(
-        self, inputs: Mapping[Model, Values], deadline: float
+        self, inputs: Mapping[Model, Values], deadline: float, finish: Finish
     ) -> tuple[_Pending, dict[Model, list[_Job]]]:
         """In parts that fit a batch. An empty queue takes a request of any size."""
         size = sum(map(len, inputs.values()))
         if self.num_waiting and self.num_waiting + size > self._max_queue:
             raise too_busy()
         loop = asyncio.get_running_loop()
-        pending = _Pending(deadline, loop.create_future())
+        pending = _Pending(deadline, loop.create_future(), finish)
         jobs: dict[Model, list[_Job]] = {}
         for model, values in inputs.items():
             parts = self._split(values)
@@ -190,13 +196,20 @@ class Batcher:
         outcomes: list[tuple[_Job, list[Any] | Exception]] = []
         start = 0
         for job in jobs:
-            outcomes.append((job, answers[start : start + job.size]))
+            outcomes.append((job, _finished(job, answers[start : start + job.size])))
             start += job.size
         return outcomes
 
 
 def _new_thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "batch")
+
+
+def _finished(job: _Job, answers: list[Any]) -> list[Any] | Exception:
+    try:
+        return job.pending.finish(answers)
+    except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on
+        return error
 
 
 def _settle(job: _Job, outcome: list[Any] | Exception) -> None:

@@ -38,9 +38,14 @@ class ServedModel:
         prediction = self.model.predict(self.model.preprocess.example())
         return prediction.prior if isinstance(prediction, Opinion) else None
 
-    @property
+    @cached_property
     def input_shape(self) -> tuple[int, ...]:
         return self.model.input_shape
+
+    @cached_property
+    def preparation(self) -> str:
+        """The same for models whose inputs are prepared alike; a text, which is quickly looked up."""
+        return repr(self.model.preprocess.preparation)
 
     @cached_property
     def num_values(self) -> int:

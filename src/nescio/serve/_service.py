@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 from torch import Tensor
@@ -17,9 +17,11 @@ from nescio._kinds import InputKind
 from nescio.data._pictures import TooManyPixelsError
 from nescio.data.preprocess import Preprocess
 from nescio.inference.records import FIELDS, Record, answers_of
+from nescio.serve._answers import Answer, encode_records, encode_result, encode_results
 from nescio.serve._batching import Batcher
 from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
+from nescio.serve._memory import release_memory
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
 from nescio.serve._parsing import (
@@ -39,9 +41,9 @@ from nescio.serve.limits import Limits
 MEDIA_TYPES = ("application/json", "multipart/form-data", "application/octet-stream", "application/x-npy")
 _SMALL_BODY = 2**16  # bytes; a smaller body is parsed faster than handed to a thread
 _PIECE = 2**16  # bytes of an answer that are handed to the server at a time
+_RELEASE = 2**24  # bytes of bodies and large answers after which free memory is given back
 
 Result = TypeVar("Result")
-_encode_json = msgspec.json.Encoder().encode
 
 
 class Service:
@@ -62,6 +64,7 @@ class Service:
         self._num_decoding = 0
         self._reserved_values = 0
         self._unsent = 0  # bytes of large answers that clients have not taken
+        self._num_freed = 0  # bytes of bodies and large answers since free memory was given back
 
     @property
     def is_full(self) -> bool:
@@ -74,11 +77,16 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """POST /v1/opinions, as an ASGI application of its own: the one route that must be quick."""
-        answer = _encode_json({"results": await self._results(scope, receive)})
-        await self._send(answer, send)
+        try:
+            await self._send(await self._answer(scope, receive), send)
+        finally:
+            # Here body and answer are gone, also of a client that went before.
+            if self._num_freed >= _RELEASE:
+                self._num_freed = 0
+                self._decoder.submit(release_memory)
 
-    async def _results(self, scope: Scope, receive: Receive) -> list[dict[str, Any]]:
-        """What each model that is asked says of each input. Raises RequestError where it can't."""
+    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
+        """What each model that is asked says of each input, as JSON. Raises RequestError where it can't."""
         headers = dict(scope["headers"])
         content_length = headers.get(b"content-length", b"")
         announced = int(content_length) if content_length.isdigit() else 0
@@ -94,23 +102,23 @@ class Service:
                 parsed = parsed.shaped(_common_shape(models), self._limits)
             inputs: ArrayInputs | FileInputs = parsed
             names = inputs.names
+            fields: tuple[str, ...] = FIELDS
+            if options.fields is not None:
+                fields = tuple(field for field in FIELDS if field in options.fields)
             reserved = self._reserve(len(names), models)
             try:
-                prepared = await self._prepare(inputs, models, len(body), deadline)
-                answers = await self._answers(prepared, len(names), deadline, receive)
+                prepared = await self._prepare(inputs, names, models, len(body), deadline)
+                answers = await self._answers(prepared, len(names), fields, deadline, receive)
             finally:
                 self._reserved_values -= reserved
         finally:
             self._bodies.release(body)
-        fields: tuple[str, ...] = FIELDS
-        if options.fields is not None:
-            fields = tuple(field for field in FIELDS if field in options.fields)
+            self._num_freed += len(body)
         results = []
-        for model in prepared:
-            records = _records(model.name, names, prepared[model], answers.get(model, []), fields)
-            notes = [{"name": names[place], "note": note} for place, note in prepared[model].notes.items()]
-            results.append({"model": model.name, "opinions": records, "notes": notes})
-        return results
+        for model, one in prepared.items():
+            in_order = _in_order(model.name, names, one, answers.get(model, []), fields)
+            results.append(encode_result(model.name, names, in_order, fields, one.notes))
+        return encode_results(results)
 
     async def _send(self, answer: bytes, send: Send) -> None:
         """In pieces: the server waits with the next until the client has taken the last ones."""
@@ -130,6 +138,7 @@ class Service:
             await send({"type": "http.response.body", "body": b""})
         finally:
             self._unsent -= len(answer)
+            self._num_freed += len(answer)
 
     async def close(self) -> None:
         """Finish what was accepted. An application may be started again."""
@@ -190,22 +199,23 @@ class Service:
     async def _prepare(
         self,
         inputs: ArrayInputs | FileInputs,
+        names: Sequence[str],
         models: Sequence[ServedModel],
         body_size: int,
         deadline: float,
     ) -> dict[ServedModel, Prepared]:
         """The inputs as each model takes them. Models that take the same share one array."""
-        by_kind: dict[object, Prepared] = {}
+        by_kind: dict[str, Prepared] = {}
         by_model: dict[ServedModel, Prepared] = {}
         for model in models:
             preprocess = model.model.preprocess
             refuse_other_kinds(inputs, model.name, preprocess)
-            kind = preprocess.preparation
+            kind = model.preparation
             if kind not in by_kind:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model] = by_kind[kind]
-            if len(inputs.names) == 1:
-                _require_answer(model.name, inputs.names[0], by_kind[kind].errors.get(0))
+            if len(names) == 1:
+                _require_answer(model.name, names[0], by_kind[kind].errors.get(0))
         return by_model
 
     async def _prepare_for(
@@ -242,13 +252,18 @@ class Service:
             self._num_decoding -= 1
 
     async def _answers(
-        self, prepared: Mapping[ServedModel, Prepared], num_inputs: int, deadline: float, receive: Receive
-    ) -> dict[ServedModel, list[Record]]:
+        self,
+        prepared: Mapping[ServedModel, Prepared],
+        num_inputs: int,
+        fields: Sequence[str],
+        deadline: float,
+        receive: Receive,
+    ) -> dict[ServedModel, list[Answer]]:
         """By model, an answer for each input that could be prepared; a model without any is left out."""
         values = {model: one.values for model, one in prepared.items() if one.values is not None}
         if not values:
             return {}
-        answers = self._batcher.submit(values, deadline)
+        answers = self._batcher.submit(values, deadline, partial(encode_records, wanted=fields))
         if num_inputs <= self._limits.batch_size:
             return await answers  # computed sooner than it would be stopped
         return await _unless_disconnected(receive, answers)
@@ -261,41 +276,38 @@ class Service:
         return answers
 
 
-def _records(
-    model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Record], fields: Sequence[str]
-) -> list[Record]:
-    """A record for each input, in order: the same as those of `nescio predict`, or some fields of them.
-
-    One that has an error says so, whatever fields are wanted.
-    """
-    remaining = iter(answers)
-    records = []
-    for position, name in enumerate(names):
-        error = prepared.errors.get(position)
-        record: Record = {"error": None}
-        if error is None:
-            record = next(remaining)
-        else:
-            record["error"] = " ".join(str(error).split())
-        if record["error"] is not None and len(names) == 1:
-            _require_answer(model, name, record["error"])
-        record["name"] = name
-        chosen = {field: record.get(field) for field in fields}
-        if record["error"] is not None:
-            chosen["error"] = record["error"]
-        records.append(chosen)
-    return records
+def _in_order(
+    model: str, names: Sequence[str], prepared: Prepared, answers: Sequence[Answer], fields: Sequence[str]
+) -> Sequence[Answer]:
+    """An answer for each input: the model's, or why it could not be asked."""
+    if not prepared.errors:
+        in_order = answers
+    else:
+        remaining = iter(answers)
+        in_order = []
+        for position in range(len(names)):
+            error = prepared.errors.get(position)
+            if error is None:
+                in_order.append(next(remaining))
+            else:
+                in_order += encode_records([{"error": " ".join(str(error).split())}], fields)
+    if len(names) == 1:
+        _require_answer(model, names[0], in_order[0].error)
+    return in_order
 
 
 def _common_shape(models: Sequence[ServedModel]) -> tuple[int, ...]:
     """Of the inputs that these models take, for an array that does not say its own."""
-    shapes = {model.input_shape for model in models}
+    shape = models[0].input_shape
     for model in models:
         if model.model.preprocess.kind == InputKind.TEXTS:
             raise RequestError(422, f"the model {model.name} takes texts, not numbers")
-    if len(shapes) > 1:
-        raise RequestError(422, "the models take inputs of different shapes; name those of one with models=")
-    return shapes.pop()
+    for model in models:
+        if model.input_shape != shape:
+            raise RequestError(
+                422, "the models take inputs of different shapes; name those of one with models="
+            )
+    return shape
 
 
 def _require_answer(model: str, name: str, error: object) -> None:

@@ -18,7 +18,7 @@ from nescio.errors import NescioError
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
 from nescio.serve._models import load_stored
-from nescio.serve._process import Server, ServerSettings, application_of
+from nescio.serve._process import Server, ServerSettings, application_of, spare_garbage_collector
 from nescio.serve.app import Application, Shown
 
 # What the parent says, and what is answered.
@@ -48,6 +48,7 @@ def run_worker(
     server = Server(application)
     orders = _Orders(channel, application)
     server.on_started = orders.start
+    spare_garbage_collector()
     try:
         server.run([listener])
     finally:
