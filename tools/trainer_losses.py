@@ -1,6 +1,6 @@
 """Whether the Trainer of transformers, with our loss, learns what our own loop learns: the losses of steps.
 
-python tools/trainer_losses.py small --weights shared       a small model of transformers from its configuration
+python tools/trainer_losses.py small --weights shared       a small model, from its configuration
 python tools/trainer_losses.py minilm --questions 1001 --weights shared    all of MiniLM, from its weights
 python tools/trainer_losses.py small --precision float64
 
@@ -86,7 +86,10 @@ def main() -> None:
     samples = Samples(preprocess.inputs_of(questions)[taken], questions.labels[taken])
     model = make_model(options.model, num_classes)
     settings = replace(SETTINGS, learning_rate=RATES[options.model], precision=options.precision)
-    print(f"{len(samples):,} questions of {num_classes} intents, {options.model}, {options.precision}", flush=True)
+    print(
+        f"{len(samples):,} questions of {num_classes} intents, {options.model}, {options.precision}",
+        flush=True,
+    )
     start = time.process_time()
     if options.weights == "shared":
         handover = Handover()
@@ -95,7 +98,9 @@ def main() -> None:
         ours = loop_losses(copy.deepcopy(model), samples, preprocess, settings)
         theirs = trainer_losses(model, samples, settings, num_classes)
     print(f"our loop: {len(ours)} steps, {ours[0]:.5f} to {ours[-1]:.5f}")
-    print(f"Trainer:  {len(theirs)} steps, {theirs[0]:.5f} to {theirs[-1]:.5f}; {seconds_since(start)} for both")
+    print(
+        f"Trainer:  {len(theirs)} steps, {theirs[0]:.5f} to {theirs[-1]:.5f}; {seconds_since(start)} for both"
+    )
     differences = (torch.tensor(ours, dtype=torch.float64) - torch.tensor(theirs, dtype=torch.float64)).abs()
     far = (differences > TOLERANCE).nonzero().flatten().tolist()
     beyond = f"from step {far[0] + 1} on above {TOLERANCE:g}" if far else f"none above {TOLERANCE:g}"
@@ -310,7 +315,7 @@ def trainer_losses(
     folder: str = "trainer",
     handover: Handover | None = None,
 ) -> list[float]:
-    """The losses of the steps of the Trainer, which hands its weights over where there is somebody to take them."""
+    """The losses of the steps of the Trainer; its weights are handed over where somebody takes them."""
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.precision == "float64":
         model = model.double()
