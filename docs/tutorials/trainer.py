@@ -5,7 +5,7 @@
 # questions are those of CLINC150 again, and all of MiniLM is trained, not a head alone.
 
 # %% tags=["parameters"]
-num_intents = 20
+num_intents = 8
 start = "minilm"  # "small": a model of two layers, from its configuration
 epochs = 2
 
