@@ -13,7 +13,7 @@ WORKDIR /src
 # First what changes seldom: a change of our own code leaves the layer of torch as it is.
 COPY constraints.txt ./
 RUN /opt/nescio/bin/pip install --index-url "${TORCH_INDEX}" --constraint constraints.txt torch
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src ./src
 RUN /opt/nescio/bin/pip install --constraint constraints.txt ".[serve,text]" \
     && /opt/nescio/bin/pip uninstall --yes pip

@@ -62,3 +62,7 @@ def test_the_image_copies_what_it_is_built_from():
         copied |= set(line.split())
     assert copied == kept
     assert all((ROOT / name).exists() for name in copied)
+    project = read("pyproject.toml")
+    (readme,) = re.findall(r'^readme = "(.*)"$', project, flags=re.MULTILINE)
+    (licenses,) = re.findall(r"^license-files = \[(.*)\]$", project, flags=re.MULTILINE)
+    assert copied >= {readme, *re.findall(r'"(.*?)"', licenses)}  # without which no wheel can be built

@@ -1,27 +1,36 @@
 """Whether the Trainer of transformers, with our loss, learns what our own loop learns: the losses of steps.
 
-python tools/trainer_losses.py small              a small model of transformers from its configuration
-python tools/trainer_losses.py minilm             all of MiniLM, from its weights
-python tools/trainer_losses.py minilm --questions 2000
-python tools/trainer_losses.py small --precision float32
+python tools/trainer_losses.py small --weights shared       a small model, from its configuration
+python tools/trainer_losses.py minilm --questions 1001 --weights shared    all of MiniLM, from its weights
+python tools/trainer_losses.py small --precision float64
 
-Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step,
-and go through all of it on their own: no weights are exchanged. Without dropout, which both would draw on
-their own, and in float64, so that sums in another order do not count. docs/decisions/0031 has the numbers.
+Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step;
+without dropout, which both would draw on their own. With `--weights shared` our loop takes over the weights
+that the Trainer has at the beginning of each step, so that the losses of a step are of the same weights. With
+`--weights own` both go through all of it on their own: in float32 what they round otherwise grows with the
+steps, in float64 it stays out of sight. docs/decisions/0031 has the numbers.
 """
 
 import argparse
 import copy
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from queue import Queue
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Sampler
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 from transformers.utils import logging
 
 from nescio import EDL, EvidentialLoss, TrainingSettings
@@ -43,6 +52,7 @@ SMALL: dict[str, Any] = {
 }
 NO_DROPOUT: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TOLERANCE = 1e-5
+LONGEST_WAIT = 600  # seconds, for the other's step
 MAX_LENGTH = 40  # tokens of a question; the longest has 36
 RATES = {"small": 2e-3, "minilm": 2e-4}
 SETTINGS = TrainingSettings(
@@ -66,26 +76,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the Trainer's losses with those of our own loop.")
     parser.add_argument("model", choices=("small", "minilm"))
     parser.add_argument("--questions", type=int, help="how many of the 15,000 to take; default: all")
-    parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
+    parser.add_argument("--precision", choices=("float64", "float32"), default="float32")
+    parser.add_argument("--weights", choices=("own", "shared"), default="own")
     options = parser.parse_args()
     questions = load("clinc150", "train")
+    num_classes = len(questions.classes)
     taken = torch.randperm(len(questions), generator=torch.Generator().manual_seed(0))[: options.questions]
     preprocess = TextPreprocess(MiniLMSpec().tokenizer_json(), MAX_LENGTH)
     samples = Samples(preprocess.inputs_of(questions)[taken], questions.labels[taken])
-    model = make_model(options.model, len(questions.classes))
-    counts = f"{len(samples):,} questions of {len(questions.classes)} intents"
-    print(f"{counts}, {options.model}, {options.precision}", flush=True)
-    start = time.process_time()
+    model = make_model(options.model, num_classes)
     settings = replace(SETTINGS, learning_rate=RATES[options.model], precision=options.precision)
-    ours = loop_losses(copy.deepcopy(model), samples, preprocess, settings)
-    print(f"our loop: {len(ours)} steps, {ours[0]:.5f} to {ours[-1]:.5f}, {seconds_since(start)}", flush=True)
+    print(
+        f"{len(samples):,} questions of {num_classes} intents, {options.model}, {options.precision}",
+        flush=True,
+    )
     start = time.process_time()
-    theirs = trainer_losses(model, samples, settings, len(questions.classes))
-    print(f"Trainer:  {len(theirs)} steps, {theirs[0]:.5f} to {theirs[-1]:.5f}, {seconds_since(start)}")
+    if options.weights == "shared":
+        handover = Handover()
+        ours, theirs = losses_side_by_side(model, samples, preprocess, settings, num_classes, handover)
+    else:
+        ours = loop_losses(copy.deepcopy(model), samples, preprocess, settings)
+        theirs = trainer_losses(model, samples, settings, num_classes)
+    print(f"our loop: {len(ours)} steps, {ours[0]:.5f} to {ours[-1]:.5f}")
+    print(
+        f"Trainer:  {len(theirs)} steps, {theirs[0]:.5f} to {theirs[-1]:.5f}; {seconds_since(start)} for both"
+    )
     differences = (torch.tensor(ours, dtype=torch.float64) - torch.tensor(theirs, dtype=torch.float64)).abs()
     far = (differences > TOLERANCE).nonzero().flatten().tolist()
     beyond = f"from step {far[0] + 1} on above {TOLERANCE:g}" if far else f"none above {TOLERANCE:g}"
     print(f"largest difference of a step's loss: {float(differences.max()):.2e}; {beyond}")
+    if options.weights == "shared":
+        print(f"largest difference of a weight after one step: {handover.largest_difference:.2e}")
 
 
 def seconds_since(start: float) -> str:
@@ -123,16 +144,75 @@ def trimmed(ids: Tensor) -> dict[str, Tensor]:
     return {"input_ids": ids[:, :longest], "attention_mask": mask[:, :longest].long()}
 
 
+class Handover:
+    """Brings the weights of the Trainer, which runs in one thread, to our loop, which runs in another."""
+
+    def __init__(self) -> None:
+        self.largest_difference = 0.0  # between the weights that each has made of the same ones in a step
+        self._offered: Queue[dict[str, Tensor]] = Queue(1)
+        self._taken: Queue[None] = Queue(1)
+        self._count = 0
+
+    def offer(self, model: nn.Module) -> None:
+        """Give the weights that a step begins with, and wait until they are copied."""
+        self._offered.put(model.state_dict(), timeout=LONGEST_WAIT)
+        self._taken.get(timeout=LONGEST_WAIT)
+
+    def take_into(self, model: nn.Module) -> None:
+        """Begin a step with the weights of the Trainer."""
+        theirs = self._offered.get(timeout=LONGEST_WAIT)
+        for name, ours in model.state_dict().items():
+            if self._count and ours.is_floating_point():
+                difference = float((ours - theirs[name]).abs().max())
+                self.largest_difference = max(self.largest_difference, difference)
+        model.load_state_dict(theirs)
+        self._count += 1
+        self._taken.put(None)
+
+
+class OfferWeights(TrainerCallback):
+    """Offers the weights of a Trainer at the beginning of each of its steps."""
+
+    def __init__(self, handover: Handover) -> None:
+        self.handover = handover
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Before the first batch of a step."""
+        self.handover.offer(others["model"])
+
+
+def losses_side_by_side(
+    model: Any,
+    samples: Samples,
+    preprocess: TextPreprocess,
+    settings: TrainingSettings,
+    num_classes: int,
+    handover: Handover,
+    folder: str = "trainer",
+) -> tuple[list[float], list[float]]:
+    """The losses of the steps of our loop and of the Trainer, each step from the weights of the Trainer."""
+    with ThreadPoolExecutor(1) as beside:
+        ours = beside.submit(loop_losses, copy.deepcopy(model), samples, preprocess, settings, handover)
+        theirs = trainer_losses(model, samples, settings, num_classes, folder, handover)
+        return ours.result(), theirs
+
+
 def loop_losses(
-    model: Any, samples: Samples, preprocess: TextPreprocess, settings: TrainingSettings
+    model: Any,
+    samples: Samples,
+    preprocess: TextPreprocess,
+    settings: TrainingSettings,
+    handover: Handover | None = None,
 ) -> list[float]:
-    """The losses of the steps of our own loop."""
+    """The losses of the steps of our own loop, from weights of its own or from those that are handed over."""
     found: list[tuple[float, int]] = []
 
     class Recorded(EDL):
         def objective(
             self, module: nn.Module, batch: Batch, epoch: float, num_train: int
         ) -> tuple[Tensor, Tensor]:
+            if handover is not None and len(found) % settings.accumulate == 0:
+                handover.take_into(model)
             loss, logits = super().objective(module, batch, epoch, num_train)
             found.append((float(loss.detach()), len(batch.labels)))
             return loss, logits
@@ -228,9 +308,14 @@ def collate(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def trainer_losses(
-    model: Any, samples: Samples, settings: TrainingSettings, num_classes: int, folder: str = "trainer"
+    model: Any,
+    samples: Samples,
+    settings: TrainingSettings,
+    num_classes: int,
+    folder: str = "trainer",
+    handover: Handover | None = None,
 ) -> list[float]:
-    """The losses of the steps of the Trainer."""
+    """The losses of the steps of the Trainer; its weights are handed over where somebody takes them."""
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     if settings.precision == "float64":
         model = model.double()
@@ -253,6 +338,9 @@ def trainer_losses(
         report_to="none",
         disable_tqdm=True,
     )
+    callbacks: list[TrainerCallback] = [AnnealingCallback(loss)]
+    if handover is not None:
+        callbacks.append(OfferWeights(handover))
     inputs = samples.read()
     rows = [{"input_ids": ids, "labels": label} for ids, label in zip(inputs, samples.labels, strict=True)]
     trainer = TrainerInOrder(
@@ -261,7 +349,7 @@ def trainer_losses(
         train_dataset=rows,
         data_collator=collate,
         compute_loss_func=loss,
-        callbacks=[AnnealingCallback(loss)],
+        callbacks=callbacks,
     )
     trainer.orders = orders_of(samples, settings)
     with computing_in(settings.precision):

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from nescio.cli._console import counting_progress, epoch_progress, logs_kept_quiet, print_table
 
-METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25}
+METRICS = {"epoch": 2, "loss": 0.5, "accuracy": 0.75, "uncertainty": 0.25, "seconds": 0.01}
 
 
 @pytest.mark.parametrize(("rank", "seen"), [(None, True), ("0", True), ("1", False)])

@@ -144,4 +144,9 @@ def test_the_pages_name_what_is_exported():
         )
         for word in (":::", f"nescio.opinions.{name}")
     ]
+    # A function of the same name as its module, and a module that is imported by its own name.
+    assert "::: nescio.metrics.detection.detection\n" in api.expand("<!-- api: nescio.metrics -->")
+    assert "::: nescio.metrics.streaming.OODDetection\n" in api.expand(
+        "<!-- api: nescio.metrics.streaming -->"
+    )
     assert "| [`nescio.fuse`][nescio.opinions.fusion.fuse] |" in api.expand(api.TABLE)

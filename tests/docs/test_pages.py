@@ -156,6 +156,33 @@ def test_commands(path, tmp_path, monkeypatch):
         assert not context.args, line
 
 
+# Besides nescio's: what sets up an environment, and requests, which tests/serve/test_page_kinds.py sends.
+OTHER_COMMANDS = {"pip", "uv", "python", "make", "curl"}
+
+
+def all_pages():
+    found = [*PAGES, *DOCS.glob("decisions/*.md")]
+    return found + [ROOT / name for name in outside.outside_files() if name.endswith(".md")]
+
+
+@pytest.mark.parametrize("path", all_pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_block_escapes(path):
+    """Blocks are of languages that the tests above know, and Python stands where it is run."""
+    text = text_of(path)
+    found = BLOCK.findall(text)
+    fences = re.findall(r"^ *```", text, flags=re.MULTILINE)
+    assert len(fences) == 2 * len(found)
+    languages = {language for _, language, _ in found}
+    assert languages <= {"", "bash", "python", "toml", "json"}
+    if "python" in languages:
+        assert path in PAGES or path.name == "CONTRIBUTING.md"  # which tests/test_contributing.py runs
+    for _, language, code in found:
+        if language == "bash":
+            for line in code.replace("\\\n", " ").split("\n"):
+                words = shlex.split(line, comments=True)
+                assert not words or words[0] in OTHER_COMMANDS | {"nescio"}, line
+
+
 def test_what_the_navigation_names_is_there_or_made_by_the_build():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     made = {f"tutorials/{name}.md" for name in tutorials.names()} | set(outside.outside_files())

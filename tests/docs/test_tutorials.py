@@ -10,10 +10,13 @@ import pytest
 import torch
 from tests.docs.tiny_texts import TinyTextSpec
 from tests.inference.pretrained import TinySpec
+from tokenizers import Tokenizer
 from tools.docs import tutorials
+from transformers import PreTrainedTokenizerFast
 
 import nescio
 from nescio.data import Dataset, Texts
+from nescio.integrations import transformers as nescio_hf
 from nescio.methods.registry import METHODS
 
 # What `run` leaves small; the assertions stand in CHECKS.
@@ -22,6 +25,7 @@ SMALL = {
     "softmax_model": {"epochs": 2, "more_epochs": 2},
     "photos": {"encoder": TinySpec.kind, "size": 32, "each": 110, "epochs": 30},
     "text": {"encoder": TinyTextSpec.kind, "num_intents": 3, "epochs": 40},
+    "trainer": {"start": "small", "num_intents": 3, "epochs": 3},
     "table": {"epochs": 20, "rows": 500},
     "which_doubt": {"epochs": 6},
     "many_classes": {"num_classes": 60, "epochs": 8},
@@ -178,6 +182,17 @@ def test_text(run, clinc150, tmp_path, monkeypatch):
     assert "I do not know" in printed
 
 
+def test_trainer(run, clinc150, monkeypatch):
+    words = Tokenizer.from_str(TinyTextSpec(8, 3).tokenizer_json())
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
+    monkeypatch.setattr(nescio_hf, "minilm_tokenizer", lambda max_length: tokenizer)  # which is fetched
+    names, printed = run("trainer")
+    assert nescio.metrics.accuracy(names["known"], names["test"].labels) > 0.9
+    assert names["found"].auroc > 0.8
+    assert names["accepted"].double().mean() > 0.8
+    assert "'who painted it': " in printed
+
+
 @pytest.mark.parametrize("path", sorted(tutorials.KEPT.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_committed_outputs_are_of_the_present_script(path):
     notebook = nbformat.read(path, as_version=4)
@@ -186,4 +201,4 @@ def test_committed_outputs_are_of_the_present_script(path):
 
 
 def test_only_those_without_data_of_a_registry_are_committed():
-    assert {path.stem for path in tutorials.KEPT.iterdir()} <= {"text", "photos"}
+    assert {path.stem for path in tutorials.KEPT.iterdir()} <= {"text", "trainer", "photos"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-import random
 import re
 import runpy
 import sys
@@ -15,17 +13,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.docs.tiny_texts import TinyTextSpec
 from tests.inference.pretrained import TinySpec
-from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 import nescio
-from nescio.data._catalog import CLINC150
-from nescio.integrations import transformers as nescio_hf
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-TESTED = {"fine_tuning", "dataloader", "transformers_trainer"}
+TESTED = {"fine_tuning", "dataloader"}
 MOST_LINES = 75  # more is no example any more
 
 Run = Callable[..., str]
@@ -73,39 +66,6 @@ def test_all_are_tested_and_short() -> None:
         assert f"python examples/{name}.py" in (ast.get_docstring(ast.parse(text)) or "")
         assert f"[{name}.py]({name}.py)" in listed
         assert len(text.splitlines()) <= MOST_LINES
-
-
-@pytest.fixture
-def small_clinc150(tmp_path: Path) -> None:
-    """A file as long as the published one: the loader trusts what is in the cache."""
-    topics = {"music": "play song music", "bank": "pay bill bank", "forecast": "rain sun weather"}
-    chance = random.Random(0)
-
-    def questions(count: int) -> list[list[str]]:
-        pairs = []
-        for intent, words in topics.items():
-            for _ in range(count):
-                chosen = [chance.choice(words.split()) for _ in range(3)]
-                pairs.append([" ".join([*chosen, chance.choice(("the", "a"))]), intent])
-        return pairs
-
-    others = [["how tall is that tower", "oos"], ["who painted the ceiling", "oos"]] * 10
-    content = json.dumps({"train": questions(40), "test": questions(10), "oos_test": others})
-    (file,) = CLINC150.files
-    folder = tmp_path / "cache" / "clinc150"
-    folder.mkdir(parents=True)
-    (folder / file.name).write_text(content.ljust(file.size))
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
-def test_transformers_trainer(run: Run, small_clinc150: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = Tokenizer.from_str(TinyTextSpec(8, 3).tokenizer_json())
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]")
-    monkeypatch.setattr(nescio_hf, "minilm_tokenizer", lambda max_length: tokenizer)  # which is fetched
-    printed = run("transformers_trainer", "--model", "small", "--epochs", 20)
-    assert figure(printed, "accuracy") > 0.8
-    assert figure(printed, "AUROC of 20 questions out of scope, by their uncertainty") > 0.5
-    assert re.search(r"^Opinion\(batch \(30,\), 3 classes", printed, re.MULTILINE)
 
 
 def test_fine_tuning(run: Run, photos: Path, tmp_path: Path) -> None:

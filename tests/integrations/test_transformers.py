@@ -12,8 +12,10 @@ import torch
 from tools.trainer_losses import (
     NO_DROPOUT,
     SETTINGS,
+    Handover,
     collate,
     loop_losses,
+    losses_side_by_side,
     trainer_losses,
 )
 from transformers import (
@@ -100,6 +102,20 @@ def test_every_step_has_the_loss_of_our_own_loop(tmp_path, count, accumulate):
     assert len(ours) == len(theirs) == 2 * -(-batches // accumulate)
     assert ours[0] - ours[-1] > 0.1  # something was learned
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-9)
+
+
+def test_every_step_from_the_same_weights_has_the_same_loss_in_float32(tmp_path):
+    settings = replace(SETTINGS, batch_size=4, learning_rate=0.01)
+    samples = Samples(*questions(50))
+    preprocess = TextPreprocess('{"model": {}}', max_length=8)
+    handover = Handover()
+    ours, theirs = losses_side_by_side(
+        tiny_model(), samples, preprocess, settings, CLASSES, handover, str(tmp_path)
+    )
+    assert len(ours) == 8
+    assert ours[0] - ours[-1] > 0.1
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)
+    assert 0 < handover.largest_difference < 1e-5
 
 
 def batch_of(count):

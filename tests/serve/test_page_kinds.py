@@ -2,6 +2,8 @@
 
 import io
 import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ from PIL import Image
 from tests.data.preprocess.words import WORDS
 from tests.inference.pretrained import TinySpec
 from tests.inference.small_texts import BagOfWordsSpec
+from tests.serve.helpers import PICTURE, encoded, pictures, untrained
 
 from nescio.data import Dataset, Table, TextPreprocess, open_source
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL
+from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 from nescio.training import TrainingSettings
 
@@ -335,3 +339,52 @@ def test_on_a_narrow_screen_nothing_overflows_and_all_has_a_name(
                 "button:visible, input:visible, select:visible, textarea:visible, [role=img]:visible"
             )
             assert controls.evaluate_all(NAMELESS) == []
+
+
+def requests_of_the_documents():
+    """The requests that docs/service.md shows for curl; those with dots are not whole."""
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if line.startswith("curl ") and "..." not in line]
+
+
+def as_request(line, files):
+    """What curl would send: the path, and what httpx takes for the rest."""
+    words = shlex.split(line)[1:]
+    path = words.pop().partition(":8000")[2]
+    form, headers, content = [], {}, None
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        name, _, rest = value.partition("=")
+        if option == "-F" and rest.startswith("@"):
+            form.append((name, (rest[1:], files[rest[1:]])))
+        elif option == "-F":
+            form.append((name, (None, rest)))
+        elif option == "-H":
+            name, _, rest = value.partition(": ")
+            headers[name] = rest
+        else:
+            assert option in ("-d", "--data-binary")
+            content = files[value[1:]] if value.startswith("@") else value
+    return path, {"headers": headers, "content": content, "files": form or None}
+
+
+@pytest.mark.parametrize("line", requests_of_the_documents())
+def test_the_requests_of_the_documents_are_answered(ask, intents, animals, line):
+    two = pictures(2)
+    array = io.BytesIO()
+    np.save(array, two.numpy())
+    files = {
+        "one.png": encoded(two[0]),
+        "two.jpg": encoded(two[1], "JPEG"),
+        "pixels.raw": two.numpy().tobytes(),
+        "images.npy": array.getvalue(),
+    }
+    models = {"edl": untrained(PICTURE, EDL()), "intents": intents}
+    if "habitat" in line:
+        models = {"animals": animals}  # all models are asked
+        line = line.replace("2024-05-13", "13/5/2024")  # as dates are written in this table
+    path, content = as_request(line, files)
+    answer = ask("POST", path, app=create_app(models), **content)
+    assert answer.status_code == 200, answer.text
+    asked = answer.json()["results"][0]["opinions"]
+    assert all(opinion.get("error") is None for opinion in asked)

@@ -20,6 +20,8 @@ MARK = re.compile(r"^<!-- api: ([\w.*]+) -->$", flags=re.MULTILINE)
 TABLE = "<!-- api table -->"
 # What is not called from Python: the command line, the demo, and the studies (`nescio study`).
 NOT_FOR_IMPORT = {"cli", "demo", "studies"}
+# Modules within rooms that users import by their own names, as what they need is not always installed.
+WITHIN_ROOMS = ("nescio.integrations.*", "nescio.metrics.streaming", "nescio.training.loggers")
 
 PublicName = griffe.Object | griffe.Alias
 
@@ -61,6 +63,8 @@ def names_of(module: griffe.Module) -> list[PublicName]:
     """What a module lists as public, or where it has no list, what it defines; classes first."""
     names: list[PublicName] = []
     for name, member in module.members.items():
+        if isinstance(member, griffe.Module) and name in member.members:
+            member = member.members[name]  # `detection` of `metrics/detection.py`: what an import gives
         if module.exports is None:
             is_public = not name.startswith("_") and not member.is_alias and not member.is_module
             is_public = is_public and (member.is_class or member.is_function)
@@ -81,8 +85,8 @@ def _rooms() -> Iterator[griffe.Module]:
     for name, member in package().members.items():
         if isinstance(member, griffe.Module) and not name.startswith("_") and name not in NOT_FOR_IMPORT:
             yield member
-            if name == "integrations":
-                yield from _modules("nescio.integrations.*")
+    for within in WITHIN_ROOMS:
+        yield from _modules(within)
 
 
 def _modules(room: str) -> list[griffe.Module]:
@@ -100,7 +104,10 @@ def _entries(room: str) -> str:
     lines = []
     for module in _modules(room):
         for name in names_of(module):
-            lines.append(f"::: {module.path}.{name.name}\n")
+            path = f"{module.path}.{name.name}"
+            if package()[path.removeprefix("nescio.")].is_module:
+                path = name.canonical_path
+            lines.append(f"::: {path}\n")
     return "\n".join(lines)
 
 

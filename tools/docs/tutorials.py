@@ -65,6 +65,7 @@ ORDER = (
     "softmax_model",
     "photos",
     "text",
+    "trainer",
     "table",
     "which_doubt",
     "many_classes",

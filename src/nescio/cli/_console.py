@@ -77,8 +77,7 @@ def epoch_progress(
             done = (metrics.get("member", 1) - 1) * epochs + metrics["epoch"]
             progress.update(tasks[name], completed=done, last=figures)
             if speaks and not has_bar:
-                seconds = metrics.get("seconds")
-                time_left = left[name].text(done, epochs * members, step=1, took=seconds)
+                time_left = left[name].text(done, epochs * members, step=1, seconds=metrics["seconds"])
                 typer.echo(f"{name}: epoch {done} of {epochs * members}: {figures}{time_left}", err=True)
 
         yield report

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nescio.cli._console import EVER, counting_progress, print_table
 from nescio.errors import InputError
+
+if TYPE_CHECKING:
+    from nescio.inference.model import TrainedModel
 
 _SHOWN_FAILURES = 3
 _SHOWN_CLASSES = 5  # of a set, in a table
@@ -38,6 +41,7 @@ def predict(
     What can't be read gets a line with the error, the rest is answered, and the code is 1.
     """
     from nescio.inference._named_paths import has_name, named_paths
+    from nescio.inference.model import TrainedModel
 
     if sum((as_json, as_csv, out is not None)) > 1:
         raise InputError("--json, --csv and --out are three forms of the same; ask for one")
@@ -52,22 +56,34 @@ def predict(
         return
     if on != "here":
         raise InputError("--on goes with --out, which names the file to write")
-    records = _records_of(named_paths(models), files)
+    loaded = {name: TrainedModel.load(path) for name, path in named_paths(models).items()}
+    records = _records_of(loaded, files)
     _print_records(records, as_json, as_csv)
+    if not as_json and not as_csv and len(loaded) == 1:
+        _say_where_nothing_is_refused(model, loaded.popitem()[1])
     if any(record["error"] is not None for record in records):
         raise typer.Exit(1)
 
 
-def _records_of(models: dict[str, Path], files: list[str]) -> list[dict[str, Any]]:
+def _say_where_nothing_is_refused(path: str, model: TrainedModel) -> None:
+    """Without a threshold a class is named however small the belief in it: not what people expect."""
+    if model.rule is None:
+        typer.echo(
+            f"{path} has no threshold yet and names a class wherever there is any evidence. For "
+            f'"I do not know": nescio threshold {path} --data held-out --max-error 0.05, or, without a '
+            "promise, --coverage 0.9, which answers the surest nine in ten",
+            err=True,
+        )
+
+
+def _records_of(models: dict[str, TrainedModel], files: list[str]) -> list[dict[str, Any]]:
     """Of all files; with several models, all of the first and then of the next, each with its name."""
     from nescio.data import open_sources
-    from nescio.inference.model import TrainedModel
     from nescio.inference.records import iterate_records, takes_texts
 
-    loaded = {name: TrainedModel.load(path) for name, path in models.items()}
-    source = open_sources(files, takes_texts=all(takes_texts(model) for model in loaded.values()))
+    source = open_sources(files, takes_texts=all(takes_texts(model) for model in models.values()))
     records: list[dict[str, Any]] = []
-    for name, trained in loaded.items():
+    for name, trained in models.items():
         for record in iterate_records(trained, source):
             records.append(record if len(models) == 1 else {"model": name, **record})
     return records
@@ -117,6 +133,8 @@ def _print_records(records: list[dict[str, Any]], as_json: bool, as_csv: bool) -
     header = ["name", "answer", "best", "probability", "uncertainty"]
     if "model" in records[0]:
         header = ["model", *header]
+    if any(record["p_value"] is not None for record in records):
+        header = [*header, "p_value"]
     if any(record["set"] is not None for record in records):
         header = [*header, "set"]
     if any(record["error"] is not None for record in records):

@@ -31,29 +31,25 @@ class TimeLeft:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._start = clock()
+        self._start = 0.0
         self._done_at_start: float | None = None
 
-    def text(self, done: float, total: float, step: float = 0.0, took: float | None = None) -> str:
+    def text(self, done: float, total: float, step: float = 0.0, seconds: float = 0.0) -> str:
         """What is left in words, to be put behind a line; empty while nothing is known, and at the end.
 
-        What was done before, by an earlier run that was stopped, does not count: the time is taken from the
-        first call on.
+        What was done before, by an earlier run that was stopped or to prepare, does not count: the time is
+        taken from the first call on, and from its last step where it is said how long that was.
 
         Args:
             done: How much is done.
             total: How much there is.
-            step: How much of it was done between the start and the first call.
-            took: The seconds that this step took, where they are known: what came before it, such as features
-                that were computed, does not come again. Default: the time since the start.
+            step: How much of it the last step did.
+            seconds: How long the last step took.
         """
         now = self._clock()
         if self._done_at_start is None:
             self._done_at_start = done - step
-            if step == 0:
-                self._start = now
-            elif took is not None:
-                self._start = now - took
+            self._start = now - seconds
         fresh = done - self._done_at_start
         if fresh <= 0 or done >= total:
             return ""

@@ -214,7 +214,9 @@ def _print_posthoc(model: TrainedModel) -> None:
     for name, reason in summary["skipped"].items():
         parts.append(f"no {_SKIPPED.get(name, name)}: {reason}")
     what = "; ".join(parts)
-    typer.echo(f"{summary['samples']:,} training inputs set aside for calibration: {what}", err=True)
+    if summary["samples"]:
+        what = f"{summary['samples']:,} training inputs set aside for calibration: {what}"
+    typer.echo(what, err=True)
 
 
 def _print_result(

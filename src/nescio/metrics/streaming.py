@@ -6,6 +6,7 @@ Sums are kept where sums are enough; what orders all samples keeps a number and 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,47 @@ class _Streaming(Metric):
         return torch.tensor(value, dtype=torch.float32, device=self.device)
 
 
+class _OfLabelled(_Streaming):
+    """What needs the true classes."""
+
+    @abstractmethod
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
+        """Take a batch into account."""
+
+    def update(self, prediction: Prediction, labels: Tensor) -> None:
+        """Take a batch into account.
+
+        Args:
+            prediction: Prediction of inputs (...).
+            labels: Their true classes (...), whole numbers.
+
+        Raises:
+            InputError: If they do not fit.
+        """
+        self._take(prediction, labels)
+
+
+class _OfPredictions(_Streaming):
+    """What needs no labels."""
+
+    @abstractmethod
+    def _take(self, prediction: Prediction) -> None:
+        """Take a batch into account."""
+
+    def update(self, prediction: Prediction, labels: Tensor | None = None) -> None:
+        """Take a batch into account.
+
+        Args:
+            prediction: Prediction of inputs (...).
+            labels: Not used; for collections of metrics that give labels to all.
+
+        Raises:
+            InputError: If it is no prediction.
+        """
+        require_probabilities(prediction)
+        self._take(prediction)
+
+
 def _require_samples(count: Tensor | int) -> None:
     if int(count) == 0:
         raise InputError("there must be one sample or more: call update before compute, got none")
@@ -97,6 +139,7 @@ def _require_samples(count: Tensor | int) -> None:
 class _Mean(_Streaming):
     """The weighted mean over batches of what a function gives."""
 
+    _is_of_a_part = False  # of the samples, and then it may be of none
     total: Tensor
     count: Tensor
 
@@ -111,28 +154,20 @@ class _Mean(_Streaming):
             self.count = self.count + count
 
     def compute(self) -> Tensor:
-        """The mean over all samples, ()."""
-        _require_samples(self.count)
+        """The mean, (); of a part of the samples NaN, where no sample is in that part."""
+        if not self._is_of_a_part:
+            _require_samples(self.count)
         return (self.total / self.count).float()
 
 
-class _MeanOfFunction(_Mean):
+class _MeanOfFunction(_Mean, _OfLabelled):
     """The mean over samples of a function of a prediction and its labels."""
 
     @staticmethod
     def _function(prediction: Prediction, labels: Tensor) -> float:
         raise NotImplementedError
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         self._add(self._function(prediction, labels), labels.numel())
 
 
@@ -217,7 +252,7 @@ class BrierScore(_MeanOfFunction):
     _function = staticmethod(brier_score)
 
 
-class AnsweredShare(_Mean):
+class AnsweredShare(_Mean, _OfPredictions):
     """Share of samples with any evidence at all, see `nescio.metrics.answered_share`.
 
     Args:
@@ -235,18 +270,11 @@ class AnsweredShare(_Mean):
 
     higher_is_better = None
 
-    def update(self, prediction: Prediction, labels: Tensor | None = None) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Not used; for collections of metrics that give labels to all.
-        """
-        count = len(require_probabilities(prediction))
-        self._add(answered_share(prediction), count)
+    def _take(self, prediction: Prediction) -> None:
+        self._add(answered_share(prediction), prediction.is_vacuous.numel())
 
 
-class AnsweredAccuracy(_Mean):
+class AnsweredAccuracy(_Mean, _OfLabelled):
     """Share of right answers among the samples with an answer, see `nescio.metrics.answered_accuracy`.
 
     Args:
@@ -264,26 +292,14 @@ class AnsweredAccuracy(_Mean):
     """
 
     higher_is_better = True
+    _is_of_a_part = True
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         answered = int((~flat(prediction.is_vacuous)).sum())
         self._add(answered_accuracy(prediction, labels), answered)
 
-    def compute(self) -> Tensor:
-        """The share, (); NaN where there is no answer."""
-        return (self.total / self.count).float()
 
-
-class MeanUncertainty(_Mean):
+class MeanUncertainty(_Mean, _OfPredictions):
     """Mean of a measure of doubt; of the uncertainty where no other is named.
 
     Args:
@@ -309,14 +325,7 @@ class MeanUncertainty(_Mean):
         super().__init__(**options)
         self.measure = MEASURES.get(measure)
 
-    def update(self, prediction: Prediction, labels: Tensor | None = None) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Not used; for collections of metrics that give labels to all.
-        """
-        require_probabilities(prediction)
+    def _take(self, prediction: Prediction) -> None:
         values = require_scores(self.measure.name, self.measure(prediction))
         self._add(float(values.mean()), len(values))
 
@@ -342,7 +351,7 @@ class _Accepted(_Mean):
         return uncertainty <= torch.tensor(self.threshold, dtype=uncertainty.dtype)
 
 
-class AcceptedAccuracy(_Accepted):
+class AcceptedAccuracy(_Accepted, _OfLabelled):
     """Accuracy among the accepted: those up to an uncertainty, or those that a rule accepts.
 
     With a threshold it is a point of `nescio.metrics.accuracy_against_threshold`; a vacuous prediction that
@@ -367,26 +376,14 @@ class AcceptedAccuracy(_Accepted):
     """
 
     higher_is_better = True
+    _is_of_a_part = True
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         right = right_answers(prediction, labels)[self._is_accepted(prediction)]
         self._add(float(right.double().mean()), len(right))
 
-    def compute(self) -> Tensor:
-        """The share of right answers, (); NaN where nothing is accepted."""
-        return (self.total / self.count).float()
 
-
-class AcceptedShare(_Accepted):
+class AcceptedShare(_Accepted, _OfPredictions):
     """Share of samples that are accepted: those up to an uncertainty, or those that a rule accepts.
 
     Args:
@@ -409,19 +406,12 @@ class AcceptedShare(_Accepted):
 
     higher_is_better = None
 
-    def update(self, prediction: Prediction, labels: Tensor | None = None) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Not used; for collections of metrics that give labels to all.
-        """
-        require_probabilities(prediction)
+    def _take(self, prediction: Prediction) -> None:
         accepted = self._is_accepted(prediction)
         self._add(float(accepted.double().mean()), len(accepted))
 
 
-class ExpectedCalibrationError(_Streaming):
+class ExpectedCalibrationError(_OfLabelled):
     """ECE of the largest probabilities, see `nescio.metrics.expected_calibration_error`.
 
     Args:
@@ -451,16 +441,7 @@ class ExpectedCalibrationError(_Streaming):
         self.bins = bins
         self.add_state("sums", torch.zeros(3, bins, dtype=torch.float64), dist_reduce_fx="sum")
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         self.sums = self.sums + self._as_state(bin_sums(prediction, labels, self.bins))
 
     def compute(self) -> Tensor:
@@ -469,7 +450,7 @@ class ExpectedCalibrationError(_Streaming):
         return self._result(calibration_error_of(reliability_of(self.sums)))
 
 
-class ConfusionMatrix(_Streaming):
+class ConfusionMatrix(_OfLabelled):
     """Count of the answers by true class and class answered, see `nescio.metrics.confusion_matrix`.
 
     Args:
@@ -499,16 +480,7 @@ class ConfusionMatrix(_Streaming):
         cells = torch.zeros(num_classes, num_classes, dtype=torch.int64)
         self.add_state("cells", cells, dist_reduce_fx="sum")
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit, or there is another number of classes.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         found = confusion_matrix(prediction, labels)
         if found.shape != self.cells.shape:
             raise InputError(f"prediction must be of {len(self.cells)} classes, got {len(found)}")
@@ -545,7 +517,7 @@ class _Ordered(_Streaming):
         return dim_zero_cat(self.scores), dim_zero_cat(self.flags).bool()
 
 
-class _Selective(_Ordered):
+class _Selective(_Ordered, _OfLabelled):
     """A function of the doubt of samples, and of whether they are answered rightly."""
 
     higher_is_better = False
@@ -554,16 +526,7 @@ class _Selective(_Ordered):
     def _function(uncertainty: Tensor, correct: Tensor) -> float:
         raise NotImplementedError
 
-    def update(self, prediction: Prediction, labels: Tensor) -> None:
-        """Take a batch into account.
-
-        Args:
-            prediction: Prediction of inputs (...).
-            labels: Their true classes (...), whole numbers.
-
-        Raises:
-            InputError: If they do not fit.
-        """
+    def _take(self, prediction: Prediction, labels: Tensor) -> None:
         self._keep(prediction, right_answers(prediction, labels))
 
     def compute(self) -> Tensor:

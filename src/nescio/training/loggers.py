@@ -378,6 +378,7 @@ def _check(name: str, logger: type[Logger]) -> None:
 
 
 LOGGERS: Registry[type[Logger]] = Registry("log", "nescio.loggers", check=_check)
+"""The loggers by name; `LOGGERS.register(name, logger)` adds one for this process."""
 for _ours in (TensorBoardLogger, CSVLogger, MLflowLogger, WandbLogger):
     LOGGERS.register(_ours.name, _ours)
 
