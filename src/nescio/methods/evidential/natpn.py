@@ -46,7 +46,7 @@ class NatPN(Method):
         x' = x + beta h (x - c),  h = 1 / (a + |x - c|),  a > 0,  beta > -a,
 
     and is trained together with all else. That loss asks for much evidence wherever the network is right, not
-    for a density of the training samples: inputs of other classes often got more evidence than known ones. So,
+    for a density of the training samples: inputs of other classes can get more evidence than known ones. So,
     as in the authors' code, the flow alone is then tuned to the likelihood of the training samples' latent
     vectors, by Adam. The authors also train it so for three epochs before all else; that is left out here.
 
@@ -56,8 +56,8 @@ class NatPN(Method):
         budget: What the density is multiplied by: "normal", (4 pi)^(d / 2) in d latent dimensions, "exp",
             e^d, "exp-half", e^(d / 2), or "constant", 1.
         entropy_weight: Weight of the entropy of the Dirichlet distribution.
-        tuning_epochs: The flow is tuned for so many epochs at most, and ends when the mean log-density has not
-            risen by 0.01 within a tenth of them; 0 to leave it as it was trained.
+        tuning_epochs: The flow is tuned for so many epochs at most; it ends when the mean log-density has not
+            risen by 0.01 within a tenth of them. 0 leaves it as it was trained.
 
     Raises:
         InputError: If a setting is not what it must be.
@@ -219,7 +219,7 @@ class DensityHead(nn.Module):
         latent = at_least_float32(self.latent(features))
         log_probabilities = at_least_float32(self.classes(latent)).log_softmax(1)
         log_evidence = self.log_density(latent) + self.log_budget
-        # The evidence of each class is held at exp(30) later. Held here, it is their sum, and the classes keep
+        # The evidence of each class is held at exp(30) later. Here it is their sum, so that the classes keep
         # their shares; what holds it counts as a constant, so that the gradient goes on.
         held_by = (log_evidence.clamp_max(EXP_HIGHEST) - log_evidence).detach()
         return (log_evidence + held_by).to(latent.dtype).unsqueeze(1) + log_probabilities
