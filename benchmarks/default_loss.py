@@ -6,7 +6,8 @@ python -m benchmarks.default_loss               the tables of docs/decisions/002
 Prints a line for each training and adds it to benchmarks/results/default_loss.json; what is there is not
 trained again. The sets under CHOSEN_ON are parts of training data, with OOD data that no report judges by;
 those under JUDGED_ON are test data with their OOD sets. A loss is written risk:weight, such as
-cross_entropy:0.1; "edl" is the default, "softmax" the cross-entropy of softmax.
+cross_entropy:0.1; "edl" is the default, "softmax" the cross-entropy of softmax. Any other method is written
+by its name, with a setting behind a colon: natpn, natpn:tuning_epochs=0.
 """
 
 import argparse
@@ -32,13 +33,14 @@ from nescio.errors import InputError
 from nescio.inference._choice import choose_network
 from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference.model import TrainedModel
-from nescio.methods import EDL, Method, Softmax
+from nescio.methods import EDL, Method, Softmax, make_method
 from nescio.metrics import summary
 from nescio.opinions.opinion import Opinion
 from nescio.training import TrainingSettings
 
 RESULTS = Path(__file__).parent / "results" / "default_loss.json"
 LOSSES = ("softmax", "edl")
+RISKS = {"cross_entropy": "equation 4", "squared_error": "squared error"}
 NUM_OOD_GLYPHS = 50  # classes
 PHOTO_SIDE = 224
 USUAL = TrainingSettings(precision="float32")
@@ -256,8 +258,14 @@ def method_of(loss: str) -> Method:
         return Softmax()
     if loss == "edl":
         return EDL()
-    risk, weight = loss.split(":")
-    return EDL(risk=risk, divergence_weight=weight if weight == "auto" else float(weight))
+    name, _, setting = loss.partition(":")
+    if name not in RISKS:
+        settings = {}
+        if setting:
+            key, _, value = setting.partition("=")
+            settings[key] = json.loads(value)
+        return make_method(name, **settings)
+    return EDL(risk=name, divergence_weight=setting if setting == "auto" else float(setting))
 
 
 def measure(comparison: Comparison, loss: str, seed: int) -> dict[str, Any]:
@@ -280,9 +288,10 @@ def measure(comparison: Comparison, loss: str, seed: int) -> dict[str, Any]:
 
 
 def _doubt(prediction: Any) -> Tensor:
-    """The uncertainty of opinions; one less the greatest probability of softmax."""
-    if isinstance(prediction, Opinion):
-        return prediction.uncertainty
+    """The uncertainty of methods that have one; one less the greatest probability of softmax."""
+    if isinstance(prediction, Opinion) or prediction.own_uncertainty is not None:
+        uncertainty: Tensor = prediction.uncertainty
+        return uncertainty
     probabilities: Tensor = prediction.probabilities
     return 1 - probabilities.amax(1)
 
@@ -318,11 +327,12 @@ def _in_words(loss: str) -> str:
         return loss
     if loss == "edl":
         return "**the default**"
-    risk, weight = loss.split(":")
-    titles = {"cross_entropy": "equation 4", "squared_error": "squared error"}
-    if weight == "auto":
-        return f"{titles[risk]}, the rule's weight"
-    return f"{titles[risk]}, weight {weight}"
+    name, _, setting = loss.partition(":")
+    if name not in RISKS:
+        return loss
+    if setting == "auto":
+        return f"{RISKS[name]}, the rule's weight"
+    return f"{RISKS[name]}, weight {setting}"
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import nescio as ev
 from nescio.encoders import MLPSpec, SequentialEncoder
 from nescio.inference.model import TrainedModel
 from nescio.methods import Batch, NatPN
-from nescio.methods.evidential.natpn import DensityHead, RadialStep
+from nescio.methods.evidential.natpn import DensityHead, RadialStep, _tune_flow
 
 EXTREMES = [
     [0.0, 0.0, 0.0],
@@ -161,3 +161,55 @@ def test_bad_settings_are_refused():
         NatPN(latent_size=0)
     with pytest.raises(ev.InputError, match="entropy_weight"):
         NatPN(entropy_weight=-1)
+
+
+def test_the_flow_is_tuned_to_the_training_samples_and_nothing_else_is():
+    rows = blobs()
+    table = ev.data.Table(rows.read(), rows.labels, ("a", "b", "c"), "blobs")
+    settings = ev.TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
+
+    def trained(epochs):
+        return TrainedModel.train(
+            table, NatPN(tuning_epochs=epochs), MLPSpec(5, 3, hidden=(16,)), settings
+        ).module
+
+    plain = trained(0)
+    tuned = trained(20)
+    for name, weights in plain.state_dict().items():
+        assert torch.equal(weights, tuned.state_dict()[name]) == ("flow" not in name), name
+    inputs = (rows.read() - rows.read().mean(0)) / rows.read().std(0)
+    with torch.no_grad():
+        latent = plain.head.latent(plain.features(inputs))
+        before = plain.head.log_density(latent).mean()
+        after = tuned.head.log_density(latent).mean()
+    assert float(after - before) > 0.1
+    again = trained(20)
+    for name, weights in tuned.state_dict().items():
+        assert torch.equal(weights, again.state_dict()[name]), name
+
+
+def test_samples_without_weight_do_not_count_when_the_flow_is_tuned():
+    torch.manual_seed(0)
+    latent = torch.randn(40, 2)
+    far = latent + 5
+    found = []
+    for values, weights in (
+        (latent, torch.ones(40)),
+        (torch.cat((latent, far)), torch.cat((torch.ones(40), torch.zeros(40)))),
+    ):
+        torch.manual_seed(1)
+        head = DensityHead(4, 3, latent_size=2, flow_length=2, log_budget=0.0)
+        _tune_flow(head, values, weights, 60)
+        found.append(head.log_density(latent).mean().item())
+    assert found[1] == pytest.approx(found[0], abs=0.1)
+
+
+def test_held_evidence_keeps_the_shares_of_the_classes():
+    head = DensityHead(4, 3, latent_size=2, flow_length=0, log_budget=200.0)
+    features = torch.randn(6, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    logits = head(features)
+    torch.testing.assert_close(logits.logsumexp(1), torch.full((6,), 30.0))
+    shares = head.classes(head.latent(features)).softmax(1)
+    torch.testing.assert_close(logits.softmax(1), shares)
+    (gradient,) = torch.autograd.grad(logits.logsumexp(1).sum(), features)
+    assert bool(gradient.abs().sum() > 0)

@@ -151,6 +151,7 @@ _ALL = (
             "flow_length": 8,
             "budget": "normal",
             "entropy_weight": 1e-5,
+            "tuning_epochs": 100,
         },
         UNCERTAINTY,
         "Charpentier et al. 2022",

@@ -31,9 +31,17 @@ TOP = 1.0  # above the labels: title, axis and the bar of the critical differenc
 INK = PALETTE["ink"]
 BASELINE_COLOUR = PALETTE["vermillion"]
 EVIDENTIAL_COLOUR = PALETTE["blue"]
+# A ring around a diamond: both are seen where nothing changed.
 VARIANT_LOOKS: dict[str, dict[str, Any]] = {
-    PLAIN: {"color": PALETTE["vermillion"], "marker": "o"},
-    POSTHOC: {"color": PALETTE["blue"], "marker": "D"},
+    PLAIN: {
+        "color": PALETTE["vermillion"],
+        "marker": "o",
+        "markersize": 9,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.6,
+        "zorder": 3,
+    },
+    POSTHOC: {"color": PALETTE["blue"], "marker": "D", "markersize": 4.5},
 }
 
 
