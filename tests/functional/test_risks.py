@@ -4,8 +4,6 @@ from tests import references as ref
 from torch.autograd import gradcheck, gradgradcheck
 
 import nescio as ev
-from nescio.functional import _risk_formulas
-from nescio.functional._kernels.rowwise import strengths_of
 
 F = ev.functional
 RISKS = {
@@ -233,21 +231,6 @@ def test_divergences_with_any_prior_are_exact(prior):
     misleading = [float(ref.exact_divergence_from([row[0], 0.0, row[2]], prior)) for row in ROWS]
     found = F.misleading_divergence(evidence, torch.full((5,), 1), prior=prior)
     assert found.tolist() == pytest.approx(misleading, rel=1e-9)
-
-
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("risk", BY_NAME)
-def test_the_terms_of_a_risk_have_its_gradient(risk, prior):
-    """What the fast evaluation would use: A + B e_j for wrong classes, C for the true one."""
-    evidence = torch.tensor([[40.0, 0.1, 3.0, 0.0]], dtype=torch.float64, requires_grad=True)
-    value = BY_NAME[risk](evidence, torch.tensor([0]), prior=prior)
-    (gradient,) = torch.autograd.grad(value, evidence)
-    own, wrong = evidence.detach()[:, 0], evidence.detach()[:, 1:]
-    strengths = strengths_of(own, wrong.sum(1), wrong.square().sum(1), 4, prior)
-    terms = _risk_formulas.RISKS[risk].terms(strengths, prior)
-    slope = torch.zeros(1, dtype=torch.float64) if terms.wrong_slope is None else terms.wrong_slope
-    found = torch.cat([terms.own[:, None], terms.wrong[:, None] + slope[:, None] * wrong], 1)
-    torch.testing.assert_close(found, gradient, rtol=1e-10, atol=1e-14)
 
 
 def test_a_prior_that_is_none_is_refused():

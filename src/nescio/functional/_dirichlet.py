@@ -104,13 +104,14 @@ def _digamma_without_log(x: Tensor, steps: int, num_terms: int) -> tuple[Tensor,
     square = inverse * inverse
     # psi(y + 1/2) = ln y + sum_n c_n y^(-2n), and term by term its derivative.
     numbers = [square.new_tensor(coefficient) for coefficient in DIGAMMA_SERIES[:num_terms]]
-    series = numbers[-1]
-    slopes = numbers[-1] * (-2 * num_terms)
+    # In place: new memory for every step would cost more than the arithmetic.
+    series = numbers[-1].expand_as(square).clone()
+    slopes = series * (-2 * num_terms)
     for n in range(num_terms - 1, 0, -1):
-        series = torch.addcmul(numbers[n - 1], series, square)
-        slopes = torch.addcmul(numbers[n - 1] * (-2 * n), slopes, square)
+        torch.addcmul(numbers[n - 1], series, square, out=series)
+        torch.addcmul(numbers[n - 1] * (-2 * n), slopes, square, out=slopes)
     psi.addcmul_(series, square)
-    slope.add_(inverse).addcmul_(slopes * square, inverse)
+    slope.add_(inverse).addcmul_(slopes.mul_(square), inverse)
     return y, psi, slope
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import nescio as ev
+from nescio.functional._kernels import autograd
 
 
 def batch(n=6, classes=10, seed=0):
@@ -112,3 +113,10 @@ def test_a_batch_of_backward_passes(loss):
     gradients = torch.autograd.grad(loss(z, targets), z, weights, is_grads_batched=True)[0]
     expected = expected_gradient(loss, logits, targets)
     torch.testing.assert_close(gradients, torch.stack([expected, 2 * expected]))
+
+
+def test_a_scale_is_looked_at_where_that_costs_nothing():
+    """On other devices it would make the program wait."""
+    assert autograd._is_number(torch.tensor(0.25), 0.25)
+    assert not autograd._is_number(torch.tensor(0.5), 0.25)
+    assert not autograd._is_number(torch.ones((), device="meta"), 1.0)

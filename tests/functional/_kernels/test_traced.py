@@ -47,7 +47,7 @@ def assert_same_compiled(loss, logits, targets, backend="aot_eager", **options):
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("classes", [2, 3, 7, 8, 10, 40, 1000])
+@pytest.mark.parametrize("classes", [2, 7, 8, 10, 1000])
 @pytest.mark.parametrize("name", LOSSES)
 def test_value_and_gradient_against_many_digits(name, classes, dtype):
     loss = RowLoss(risk=RISKS.get(name), divergence_weight=float(name == "misleading"))
@@ -141,14 +141,18 @@ def test_every_risk_and_evidence_function_in_one_graph(evidence):
     assert_all_same_compiled(losses, *batch())
 
 
-@pytest.mark.parametrize("prior", [1.0, 0.1])
-@pytest.mark.parametrize("loss", [ev.EvidentialLoss, REDLoss])
-def test_soft_labels_and_other_priors(loss, prior):
+OTHERS = [(ev.EvidentialLoss, risk, 0.1) for risk in RISKS]
+
+
+@pytest.mark.parametrize(
+    ("loss", "risk", "prior"), [*OTHERS, (ev.EvidentialLoss, "cross_entropy", 1.0), (REDLoss, "type2", 1.0)]
+)
+def test_soft_labels_and_other_priors(loss, risk, prior):
     logits, targets = batch()
-    losses = [loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS) for risk in RISKS]
-    assert_all_same_compiled(losses, logits, logits.flip(0).softmax(1))
+    loss = loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS)
+    assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
     targets[3] = -100
-    assert_all_same_compiled(losses, logits, targets)
+    assert_same_compiled(loss, logits, targets)
 
 
 def test_reductions_and_ignored_samples():

@@ -103,7 +103,7 @@ def _constants(num_classes: int) -> _Constants:
     numbers = kernel.row_numbers(num_classes, torch.float32)
     kappa = numbers.kappa
     y = num_classes - 0.5
-    # Of each line: what the sums of bent, s, excess and squares and the true class's evidence count; a number.
+    # Of each line: what the sums of bent, s, excess, squares and the true class's evidence count; a number.
     linear = (
         ((0, 0, 0, 0, 1), 1),  # alpha of the true class
         ((0, 1, 1, 0, 0), num_classes - 1),  # the rest of the strength
