@@ -18,27 +18,11 @@ WIDE = {"width": 1280, "height": 900}
 
 
 @contextmanager
-def _serving(*models, port=0):
-    words = [*START, *map(str, models), "--port", str(port)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            line = process.stdout.readline()
-            assert " at http://" in line, line
-            yield line.split(" at ")[1].split()[0]
-        finally:
-            process.terminate()
-
-
-@pytest.fixture(scope="session")
-def serving():
-    """`nescio serve` until the block ends; gives its address once it listens."""
-    return _serving
-
-
-@contextmanager
-def _serving_here(models, limits=None):
-    """In a thread of this process: models of encoders that only the tests know."""
-    config = uvicorn.Config(create_app(models, limits), port=0, log_level="error", lifespan="on", ws="none")
+def _serving_here(models, limits=None, port=0):
+    """In a thread of this process, which is there sooner than another and knows the tests' own encoders."""
+    config = uvicorn.Config(
+        create_app(models, limits), port=port, log_level="error", lifespan="on", ws="none"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -60,10 +44,15 @@ def serving_here():
 
 
 @pytest.fixture(scope="session")
-def address(serving):
-    """The bundled pair, served."""
-    with serving() as there:
-        yield there
+def address():
+    """The bundled pair, served by `nescio serve`."""
+    with subprocess.Popen([*START, "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert " at http://" in line, line
+            yield line.split(" at ")[1].split()[0]
+        finally:
+            process.terminate()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
 from nescio.metrics.rotation import rotate
 from nescio.opinions.opinion import Opinion
+from nescio.serve._models import bundled_paths, load_models
 
 UNKNOWN = "I do not know"
 LETTER = "C"  # one that looks like no digit
@@ -356,13 +357,14 @@ def test_a_busy_server_is_asked_again(page, visit, expect):
     assert "503" in visit.complaints.pop()
 
 
-def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving, expect):
-    with serving() as at:
+def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving_here, expect):
+    pair = load_models(bundled_paths())
+    with serving_here(pair) as at:
         page = visit(at)
         expect(page.locator(SAYS)).to_have_text("It is a 1")
     sample(page, "7").click()
     expect(page.get_by_role("alert")).to_contain_text("The server can't be reached. Is it running?")
-    with serving(port=urlsplit(at).port):
+    with serving_here(pair, port=urlsplit(at).port):
         page.get_by_role("button", name="Try again").click()
         expect(page.locator(SAYS)).to_have_text("It is a 7")
         expect(page.get_by_role("alert")).to_be_hidden()
@@ -374,23 +376,22 @@ def card(page, model, part):
     return page.locator(f".card[data-model='{model}'] {part}")
 
 
-def untrained(path, method, spec, shape, classes=None):
+def untrained(method, spec, shape):
     torch.manual_seed(0)
-    classes = classes or tuple(f"kind {number}" for number in range(spec.num_classes))
+    classes = tuple(f"kind {number}" for number in range(spec.num_classes))
     fields = {"input_shape": shape, "mean": (0.0,) * shape[0], "scale": (1.0,) * shape[0]}
     preprocess = Preprocess.from_dict(fields)
-    TrainedModel(method.build(spec), method, classes, preprocess, spec).save(path)
-    return path
+    return TrainedModel(method.build(spec).eval(), method, classes, preprocess, spec)
 
 
-def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serving, expect, tmp_path):
-    models = [
-        untrained(tmp_path / "clothes.safetensors", EDL(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
-        untrained(tmp_path / "usual.safetensors", Softmax(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
-        untrained(tmp_path / "colour.safetensors", EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
-        untrained(tmp_path / "odd.safetensors", EDL(), LeNetSpec(5, 28, 28, 2), (5, 28, 28)),
-    ]
-    with serving(*models) as at:
+def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serving_here, expect):
+    models = {
+        "clothes": untrained(EDL(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
+        "usual": untrained(Softmax(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
+        "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
+        "odd": untrained(EDL(), LeNetSpec(5, 28, 28, 2), (5, 28, 28)),
+    }
+    with serving_here(models) as at:
         page = visit(at)
         expect(page.locator("#remark")).to_contain_text("odd takes inputs of shape 5 x 28 x 28")
         buttons = page.get_by_role("navigation", name="Models").get_by_role("button")

@@ -13,14 +13,26 @@ from tests.serve.helpers import ONE, get, pictures, post, process
 
 from nescio.cli import app
 
+MAX_INPUTS = 4000
+
 
 @pytest.fixture(scope="module")
-def port(files):
-    with process(*files) as (server, port):
-        yield port
-        server.terminate()
-        _, errors = server.communicate(timeout=60)
-        assert "Traceback" not in errors
+def running(files, tmp_path_factory):
+    """Two runs side by side under names; the server and its port."""
+    folder = tmp_path_factory.mktemp("runs")
+    words = []
+    for name, file in zip(("small", "soft"), files, strict=True):
+        run = folder / f"run-{name}"
+        run.mkdir()
+        (run / "model.safetensors").write_bytes(file.read_bytes())
+        words.append(f"{name}={run}")
+    with process(*words, "--max-inputs", MAX_INPUTS) as (server, port):
+        yield server, port
+
+
+@pytest.fixture
+def port(running):
+    return running[1]
 
 
 def head(length):
@@ -28,10 +40,12 @@ def head(length):
     return "\r\n".join((*lines, "", "")).encode()
 
 
-def test_it_answers(port):
+def test_it_answers_by_the_names_of_the_runs_and_within_its_limits(port):
     status, answer = post(port)
     assert status == 200
     assert [result["model"] for result in answer["results"]] == ["small", "soft"]
+    many = json.dumps({"inputs": [[0]] * (MAX_INPUTS + 1)}).encode()
+    assert post(port, many) == (422, {"error": "there must be 1 to 4,000 inputs, got 4,001"})
 
 
 def test_a_gigabyte_is_refused_by_its_announcement(port):
@@ -96,31 +110,6 @@ def test_many_at_once_are_answered_and_share_passes(port):
     assert passes < inputs
 
 
-def test_what_was_accepted_is_finished_when_it_ends_under_load(files):
-    many = json.dumps({"inputs": pictures(4000).tolist()}).encode()
-    with process(*files) as (server, port), concurrent.futures.ThreadPoolExecutor(2) as pool:
-        assert post(port)[0] == 200
-        unfinished = 0
-        while unfinished == 0:  # on a busy machine all may be answered before we look
-            large = [pool.submit(post, port, many) for _ in range(2)]
-            # Accepted is what has been read: the counter of waiting inputs says so.
-            while "nescio_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
-                time.sleep(0.002)
-            unfinished = sum(not task.done() for task in large)
-        server.send_signal(signal.SIGTERM)
-        answers = [task.exception() or task.result() for task in large]
-        _, errors = server.communicate(timeout=60)
-    assert errors == ""
-    assert server.returncode == 0
-    answered = [answer for answer in answers if isinstance(answer, tuple)]
-    assert answered
-    for status, answer in answered:
-        assert status == 200
-        assert [len(result["opinions"]) for result in answer["results"]] == [4000, 4000]
-    # One that was still being sent may be cut off before its answer, never in the middle of it.
-    assert all(isinstance(one, tuple | OSError | http.client.RemoteDisconnected) for one in answers)
-
-
 @pytest.fixture
 def run(monkeypatch, capsys):
     def call(*words):
@@ -159,14 +148,27 @@ def test_other_bad_starts_are_one_line(run, files, tmp_path):
         assert len(err.splitlines()) == 1
 
 
-def test_two_runs_side_by_side_under_names(files, tmp_path):
-    for name, file in zip(("first", "second"), files, strict=True):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.safetensors").write_bytes(file.read_bytes())
-    with process(f"small={tmp_path / 'first'}", f"soft={tmp_path / 'second'}", "--max-inputs", 2) as (
-        _,
-        port,
-    ):
-        assert [result["model"] for result in post(port)[1]["results"]] == ["small", "soft"]
-        many = json.dumps({"inputs": pictures(3).tolist()}).encode()
-        assert post(port, many) == (422, {"error": "there must be 1 to 2 inputs, got 3"})
+def test_what_was_accepted_is_finished_when_it_ends_under_load(running):
+    """The last test: it ends the server."""
+    server, port = running
+    many = json.dumps({"inputs": pictures(MAX_INPUTS).tolist()}).encode()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        unfinished = 0
+        while unfinished == 0:  # on a busy machine all may be answered before we look
+            large = [pool.submit(post, port, many) for _ in range(2)]
+            # Accepted is what has been read: the counter of waiting inputs says so.
+            while "nescio_waiting 0.0" in get(port, "/metrics") and not all(task.done() for task in large):
+                time.sleep(0.002)
+            unfinished = sum(not task.done() for task in large)
+        server.send_signal(signal.SIGTERM)
+        answers = [task.exception() or task.result() for task in large]
+        _, errors = server.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert server.returncode == 0
+    answered = [answer for answer in answers if isinstance(answer, tuple)]
+    assert answered
+    for status, answer in answered:
+        assert status == 200
+        assert [len(result["opinions"]) for result in answer["results"]] == [MAX_INPUTS, MAX_INPUTS]
+    # One that was still being sent may be cut off before its answer, never in the middle of it.
+    assert all(isinstance(one, tuple | OSError | http.client.RemoteDisconnected) for one in answers)

@@ -1,5 +1,6 @@
 """Several processes, and their parent: what they serve, and when they end."""
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -9,9 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.serve.helpers import PICTURE, Asking, post, process, untrained, untrained_otherwise
+from tests.serve.helpers import PICTURE, Asking, get, post, process, untrained, untrained_otherwise
 
 from nescio.methods import EDL
+from nescio.serve import _supervisor
+from nescio.serve._metrics import SHARED_DIR
+from nescio.serve._process import ServerSettings
 
 OLD = untrained(PICTURE, EDL())
 NEW = untrained_otherwise(PICTURE, EDL())
@@ -46,6 +50,22 @@ def wait_until(condition, seconds=90):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_several_processes_count_together(running):
+    """The first test: nobody has asked before."""
+    _, port = running
+    assert [post(port)[0] for _ in range(6)] == [200] * 6
+    text = ""
+
+    def counted():
+        nonlocal text
+        text = get(port, "/metrics")
+        return float(text.split('requests_total{path="/v1/opinions",status="200"} ')[1].split()[0])
+
+    # A process counts once its answer is out: the last one may just be doing so.
+    wait_until(lambda: counted() == 6)
+    assert "nescio_waiting 0.0" in text
 
 
 def test_a_worker_that_is_killed_comes_back_and_serves_what_the_others_do(running, path):
@@ -126,3 +146,53 @@ def is_alive(process):
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+class Standing:
+    """In place of a worker: has started, and ends when it is told to."""
+
+    def __init__(self, _):
+        self.channel, self._theirs = multiprocessing.Pipe()
+        self.sentinel, self._end = multiprocessing.Pipe()
+        self.process = self
+        self.exitcode = None
+        self.has_started = True
+
+    @property
+    def has_ended(self):
+        return self.exitcode is not None
+
+    def terminate(self):
+        self.exitcode = 0
+        self._end.send(None)
+
+    def join(self, _):
+        assert self.has_ended
+
+
+def test_told_to_stop_the_parent_ends_its_workers_and_leaves_nothing(files, monkeypatch):
+    workers = []
+
+    def start(arguments):
+        workers.append(Standing(arguments))
+        if len(workers) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return workers[-1]
+
+    monkeypatch.setattr(_supervisor, "_Worker", start)
+    monkeypatch.setenv(SHARED_DIR, "")  # what is set there is taken back at the end
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    listener = socket.create_server(("127.0.0.1", 0))
+    ready = []
+    paths = {file.stem: file for file in files}
+    try:
+        _supervisor.Supervisor(
+            paths, listener, ServerSettings(workers=2), lambda: ready.append(listener.fileno())
+        ).run()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert len(ready) == 1
+    assert listener.fileno() == -1
+    assert not Path(os.environ[SHARED_DIR]).exists()

@@ -13,7 +13,7 @@ def release_memory() -> None:
     it: after some large answers a process would hold as much as they took, for ever.
     """
     library = _c_library()
-    if hasattr(library, "malloc_trim"):
+    if library is not None and hasattr(library, "malloc_trim"):
         library.malloc_trim(ctypes.c_size_t(0))
 
 
