@@ -416,9 +416,11 @@ def test_predict_in_three_forms(run, model, photos):
     code, out, _ = run("predict", model, photos / "one" / "0.png", photos / "two" / "1.png", "--csv")
     table = list(csv.DictReader(io.StringIO(out)))
     assert [row["name"] for row in table] == [str(photos / "one" / "0.png"), str(photos / "two" / "1.png")]
-    code, out, _ = run("predict", model, photos / "zero" / "0.png")
+    code, out, err = run("predict", model, photos / "zero" / "0.png")
     assert code == 0
     assert "uncertainty" in out
+    assert err.startswith(f"{model} has no threshold yet and names a class wherever there is any evidence.")
+    assert f"nescio threshold {model} --data held-out --max-error 0.05" in err
 
 
 @pytest.mark.parametrize("form", ["folder", "files"])
@@ -567,6 +569,7 @@ def test_threshold_by_coverage(run, model, unseen):
     assert "accepts 50% of held-out inputs" in out
     answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
     assert sum(row["answer"] != "I do not know" for row in answers) == 60
+    assert run("predict", model, unseen)[2] == ""  # nothing to be said: it has a threshold
 
 
 @pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
@@ -576,7 +579,9 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
     code, out, err = run("threshold", model, "--data", unseen, *target)
     assert (code, out) == (1, "")
     assert "no threshold promises an error of at most" in err
-    assert err.endswith(f"{model} stays as it was\n")
+    assert err.endswith(
+        f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
+    )
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
 
