@@ -1,7 +1,7 @@
 """Whether the Trainer of transformers, with our loss, learns what our own loop learns: the losses of steps.
 
 python tools/trainer_losses.py small --weights shared       a small model, from its configuration
-python tools/trainer_losses.py minilm --questions 1001 --weights shared    all of MiniLM, from its weights
+python tools/trainer_losses.py minilm --questions 501 --weights shared     all of MiniLM, from its weights
 python tools/trainer_losses.py small --precision float64
 
 Both are given the same first weights and the same batches of CLINC150, two epochs long, four batches a step;

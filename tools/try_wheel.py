@@ -52,6 +52,7 @@ NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
         "hf",
         ("train", "texts.csv", "--text", "question", "--encoder", "hf:texts", "--out", "run"),
     ),
+    "the Trainer": ("hf", ("-c", "import nescio.integrations.transformers")),
     "parquet tables": ("tables", ("train", "rows.parquet", "--out", "run")),
     "parquet answers": ("tables", ("predict", "model.safetensors", "rows.csv", "--out", "answers.parquet")),
     "Ray": ("cluster", ("predict", "model.safetensors", "rows.csv", "--out", "a.csv", "--on", "ray")),

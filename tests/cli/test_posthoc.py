@@ -119,6 +119,7 @@ def test_threshold_by_coverage(run, model, unseen):
     assert "accepts 50% of held-out inputs" in out
     answers = [json.loads(line) for line in run("predict", model, unseen, "--json")[1].splitlines()]
     assert sum(row["answer"] != "I do not know" for row in answers) == 60
+    assert run("predict", model, unseen)[2] == ""  # nothing to be said: it has a threshold
 
 
 @pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
@@ -128,7 +129,9 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
     code, out, err = run("threshold", model, "--data", unseen, *target)
     assert (code, out) == (1, "")
     assert "no threshold promises an error of at most" in err
-    assert err.endswith(f"{model} stays as it was\n")
+    assert err.endswith(
+        f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
+    )
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
 

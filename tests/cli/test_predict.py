@@ -56,9 +56,11 @@ def test_predict_in_three_forms(run, model, photos):
     code, out, _ = run("predict", model, photos / "one" / "0.png", photos / "two" / "1.png", "--csv")
     table = list(csv.DictReader(io.StringIO(out)))
     assert [row["name"] for row in table] == [str(photos / "one" / "0.png"), str(photos / "two" / "1.png")]
-    code, out, _ = run("predict", model, photos / "zero" / "0.png")
+    code, out, err = run("predict", model, photos / "zero" / "0.png")
     assert code == 0
     assert "uncertainty" in out
+    assert err.startswith(f"{model} has no threshold yet and names a class wherever there is any evidence.")
+    assert f"nescio threshold {model} --data held-out --max-error 0.05" in err
 
 
 @pytest.mark.parametrize("form", ["folder", "files"])

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import warnings
 
 import pytest
 from tools.docs import api, formulas, outside, requests, tutorials
@@ -49,6 +50,14 @@ def test_a_script_becomes_a_page_with_what_it_printed_and_drew(script):
     assert page.rstrip().endswith("![a line](made/1.png)")  # not the lines that were drawn
     (picture,) = tutorials._pictures(notebook)
     assert base64.b64decode(picture["image/png"]).startswith(b"\x89PNG")
+
+
+def test_a_warning_names_no_folder_of_the_machine():
+    before = warnings.formatwarning
+    with tutorials._warnings_without_places():
+        said = warnings.formatwarning("mind this", UserWarning, "/some/folder/module.py", 7, line=None)
+    assert said == "UserWarning: mind this\n"
+    assert warnings.formatwarning is before
 
 
 def test_the_heading_and_the_first_paragraph_are_for_the_gallery(script):

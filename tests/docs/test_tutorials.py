@@ -200,5 +200,10 @@ def test_committed_outputs_are_of_the_present_script(path):
     assert notebook.metadata["script"] == tutorials.script_digest(path.stem), expected
 
 
+@pytest.mark.parametrize("path", sorted(tutorials.KEPT.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_committed_outputs_name_no_folder_of_a_machine(path):
+    assert "site-packages" not in path.read_text(encoding="utf-8")
+
+
 def test_only_those_without_data_of_a_registry_are_committed():
     assert {path.stem for path in tutorials.KEPT.iterdir()} <= {"text", "trainer", "photos"}

@@ -196,15 +196,3 @@ def test_what_does_not_fit_is_refused(tmp_path):
         trainer(tmp_path).validate(Bare(), loader(4, 2), verbose=False)
     with pytest.raises(InputError, match="ood_dataloader must be a whole number from 1 on"):
         UncertaintyCallback(ood_dataloader=0)
-
-
-def test_without_lightning_one_line_says_what_to_install():
-    code = (
-        "import sys; sys.modules['pytorch_lightning'] = None; sys.modules['lightning'] = None; "
-        "import nescio.integrations.lightning"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith(
-        "pytorch-lightning is not installed; install it with: pip install 'nescio[lightning]'"
-    )

@@ -1,8 +1,6 @@
 """The Trainer of transformers learns what our own loop learns; what it predicts becomes opinions."""
 
 import copy
-import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -311,10 +309,3 @@ def test_what_does_not_fit_is_refused():
         labels_of(PredictionOutput(np.zeros((2, 3)), None, {}))
     with pytest.raises(InputError, match="label_ids must be class indices"):
         labels_of(PredictionOutput(np.zeros((2, 3)), np.zeros((2, 3)), {}))
-
-
-def test_without_transformers_one_line_says_what_to_install():
-    code = "import sys; sys.modules['transformers'] = None; import nescio.integrations.transformers"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("transformers is not installed; install it with: pip install 'nescio[hf]'")

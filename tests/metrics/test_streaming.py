@@ -190,13 +190,6 @@ def test_a_device_without_float64_is_given_none(monkeypatch):
     assert float(metric.compute()) == pytest.approx(metrics.accuracy(prediction, labels), abs=1e-6)
 
 
-def test_without_torchmetrics_one_line_says_what_to_install():
-    code = "import sys; sys.modules['torchmetrics'] = None; import nescio.metrics, nescio.metrics.streaming"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("torchmetrics is not installed; install it with: pip install 'nescio[metrics]'")
-
-
 TWO_PROCESSES = """
 import json, sys, torch
 torch.distributed.init_process_group("gloo")

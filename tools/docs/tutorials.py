@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Mapping
-from contextlib import redirect_stderr, redirect_stdout
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,7 @@ def _run_cell(source: str, variables: dict[str, Any], place: str, count: int) ->
         last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
     printed = io.StringIO()
     value = None
-    with redirect_stdout(printed), redirect_stderr(printed):
+    with redirect_stdout(printed), redirect_stderr(printed), _warnings_without_places():
         exec(compile(tree, place, "exec"), variables)
         if last is not None:
             value = eval(compile(last, place, "eval"), variables)
@@ -187,6 +188,17 @@ def _run_cell(source: str, variables: dict[str, Any], place: str, count: int) ->
         data = {"text/plain": repr(value)}
         outputs.append(nbformat.v4.new_output("execute_result", data, execution_count=count))
     return outputs + _drawn_figures()
+
+
+@contextmanager
+def _warnings_without_places() -> Iterator[None]:
+    """A page says what is warned of, not in which folder of this machine."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _is_of_a_figure(value: object) -> bool:

@@ -56,16 +56,18 @@ def predict(
         return
     if on != "here":
         raise InputError("--on goes with --out, which names the file to write")
-    loaded = {name: TrainedModel.load(path) for name, path in named_paths(models).items()}
+    paths = named_paths(models)
+    loaded = {name: TrainedModel.load(path) for name, path in paths.items()}
     records = _records_of(loaded, files)
     _print_records(records, as_json, as_csv)
-    if not as_json and not as_csv and len(loaded) == 1:
-        _say_where_nothing_is_refused(model, loaded.popitem()[1])
+    if not as_json and not as_csv:
+        for name, path in paths.items():
+            _say_where_nothing_is_refused(path, loaded[name])
     if any(record["error"] is not None for record in records):
         raise typer.Exit(1)
 
 
-def _say_where_nothing_is_refused(path: str, model: TrainedModel) -> None:
+def _say_where_nothing_is_refused(path: Path, model: TrainedModel) -> None:
     """Without a threshold a class is named however small the belief in it: not what people expect."""
     if model.rule is None:
         typer.echo(
