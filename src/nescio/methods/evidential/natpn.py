@@ -227,9 +227,9 @@ class DensityHead(nn.Module):
         log_probabilities = at_least_float32(self.classes(latent)).log_softmax(1)
         log_evidence = self.log_density(latent) + self.log_budget
         # The evidence of each class is held at exp(30) later. Here it is their sum, so that the classes keep
-        # their shares; what holds it counts as a constant, so that the gradient goes on.
-        held_by = (log_evidence.clamp_max(EXP_HIGHEST) - log_evidence).detach()
-        return (log_evidence + held_by).to(latent.dtype).unsqueeze(1) + log_probabilities
+        # their shares; what is taken off counts as a constant, so that the gradient goes on.
+        above = (log_evidence - EXP_HIGHEST).clamp_min(0).detach()
+        return (log_evidence - above).to(latent.dtype).unsqueeze(1) + log_probabilities
 
     def log_density(self, latent: Tensor) -> Tensor:
         """ln q (N,) of latent vectors (N, D), in the widest type."""
