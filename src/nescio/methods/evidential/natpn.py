@@ -158,7 +158,10 @@ class NatPN(Method):
         with torch.no_grad():
             for batch in batches:
                 latents.append(at_least_float32(head.latent(batch.features)))
-                weights.append(torch.ones(len(batch.labels)) if batch.weights is None else batch.weights)
+                if batch.weights is None:
+                    weights.append(torch.ones_like(latents[-1][:, 0]))
+                else:
+                    weights.append(batch.weights)
         latent = torch.cat(latents)
         with torch.enable_grad():
             _tune_flow(head, latent, torch.cat(weights).to(latent), self.tuning_epochs)
@@ -179,11 +182,15 @@ def _tune_flow(head: DensityHead, latent: Tensor, weights: Tensor, epochs: int) 
     last_better = 0
     for epoch in range(epochs):
         total = 0.0
-        for places in torch.randperm(len(latent), generator=generator).split(_TUNING_BATCH):
+        order = torch.randperm(len(latent), generator=generator).to(latent.device)
+        for start in range(0, len(order), _TUNING_BATCH):
+            places = order[start : start + _TUNING_BATCH]
             shares = weights[places]
             mean = (shares * head.log_density(latent[places])).sum() / shares.sum().clamp_min(1e-12)
+            if not bool(mean.isfinite()):
+                continue  # one sample beyond all bounds must not make the flow useless for all
             optimizer.zero_grad()
-            (-mean).backward()
+            (-mean).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             total += float(mean.detach() * shares.sum())
         reached = total / float(weights.sum())
@@ -220,9 +227,9 @@ class DensityHead(nn.Module):
         log_probabilities = at_least_float32(self.classes(latent)).log_softmax(1)
         log_evidence = self.log_density(latent) + self.log_budget
         # The evidence of each class is held at exp(30) later. Here it is their sum, so that the classes keep
-        # their shares; what holds it counts as a constant, so that the gradient goes on.
-        held_by = (log_evidence.clamp_max(EXP_HIGHEST) - log_evidence).detach()
-        return (log_evidence + held_by).to(latent.dtype).unsqueeze(1) + log_probabilities
+        # their shares; what is taken off counts as a constant, so that the gradient goes on.
+        above = (log_evidence - EXP_HIGHEST).clamp_min(0).detach()
+        return (log_evidence - above).to(latent.dtype).unsqueeze(1) + log_probabilities
 
     def log_density(self, latent: Tensor) -> Tensor:
         """ln q (N,) of latent vectors (N, D), in the widest type."""
