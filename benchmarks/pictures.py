@@ -205,7 +205,10 @@ def _kill_when(process: subprocess.Popen[str], progress: Callable[[], int]) -> i
         time.sleep(0.05)
         done = progress()
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.wait()
+    # Not read to its end: the workers that decoded for it have it open too, and leave minutes later.
+    assert process.stdout is not None
+    process.stdout.close()
     return done
 
 
