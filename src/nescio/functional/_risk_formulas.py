@@ -180,16 +180,16 @@ def _soft_square_terms(
     top_error = 1 - of.top_label - a
     others = torch.addcmul(of.inverse * prior, evidence, of.inverse)
     error = (others - soft).scatter_(1, of.top, top_error)
-    value = (error * error).sum(1)
+    value = torch.linalg.vecdot(error, error)  # without a product in new memory
     others.scatter_(1, of.top, 0.0)
-    along = (others * error).sum(1, keepdim=True)
+    along = torch.linalg.vecdot(others, error).unsqueeze(1)
     twice = 2 * of.inverse
     offset = torch.addcmul(along, top_p, top_error)
     top_part = torch.addcmul(along, top_error, a, value=-1).neg_()
     if not has_variance:
         gradient = torch.addcmul(-twice * offset, error, twice)
         return value, gradient.scatter_(1, of.top, twice * top_part)
-    squares = (others * others).sum(1, keepdim=True)
+    squares = torch.linalg.vecdot(others, others).unsqueeze(1)
     shrink = (of.top_alpha + of.rest + 1).reciprocal_()
     variance = a * (2 - a) - squares
     shrunk = shrink * variance
