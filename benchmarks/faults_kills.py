@@ -204,7 +204,7 @@ def kill_saves(kills: int, place: Path) -> Kills:
 
 
 class Bulk:
-    """Predictions for some thousand rows: same rows, and neither parts nor locks in the end."""
+    """Predictions for two parts of rows: same rows, and neither parts nor locks in the end."""
 
     def __init__(self, place: Path) -> None:
         place.mkdir(parents=True)
@@ -212,7 +212,7 @@ class Bulk:
         self.inputs = place / "rows.csv"
         trained(epochs=1).save(self.model)
         lines = ["w,x,y,z"]
-        for row in rows(3 * CHUNK + 100).inputs[:].tolist():
+        for row in rows(CHUNK + 100).inputs[:].tolist():
             lines.append(",".join(f"{value:.4f}" for value in row))
         self.inputs.write_text("\n".join(lines) + "\n")
 

@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,13 +214,14 @@ def measure_workers(
     return missed, {"requests": requests, "speedup": speedup, "errors": result.errors}
 
 
-def store(out: Path, numbers: dict[str, dict[str, float]]) -> None:
+def store(out: Path, numbers: Mapping[str, Mapping[str, float]]) -> None:
     """Beside what was measured before, in place of what is measured anew."""
     results: dict[str, Any] = {}
     if out.exists():
         results = json.loads(out.read_text())
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(results | {"torch": torch.__version__} | numbers, indent=1) + "\n")
+    results |= {"torch": torch.__version__, **numbers}
+    out.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ def infer(*cells, name="a", is_first=False):
         (("1,200", "NA", "800"), NumberColumn("a", filled=1000.0, style="1,234.5")),
         (("1,5", "2"), NumberColumn("a", style="1.234,5")),
         (("1700000000", "1700000002"), NumberColumn("a", offset=1_700_000_001.0)),
+        # What float32 can't hold is refused when it is encoded; squared it would overflow here.
+        (("1", "", "1e200", "4"), NumberColumn("a", filled=2.5)),
         (("true", "FALSE"), CategoryColumn("a", ("false", "true"), folds_case=True)),
         (("yes", "", "No"), CategoryColumn("a", ("no", "yes"), has_gaps=True, folds_case=True)),
         (("red", "blue", "red"), CategoryColumn("a", ("blue", "red"))),

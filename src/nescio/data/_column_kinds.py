@@ -13,6 +13,7 @@ import numpy as np
 from nescio.data._columns import (
     BOOLEANS,
     DATE_STYLES,
+    LARGEST_NUMBER,
     NUMBER_STYLES,
     CategoryColumn,
     Column,
@@ -87,7 +88,8 @@ def _number_column(
             return Dropped(name, "counts the rows")
         if _is_identifier(name, values):
             return Dropped(name, "is a number of its own for each row, by its name an identifier")
-    finite = values[np.isfinite(values)]  # the others are refused when they are encoded, with their place
+    # The others are refused when they are encoded, with their place.
+    finite = values[np.abs(values) <= LARGEST_NUMBER]
     offset = 0.0
     filled = None
     if len(finite):
