@@ -58,7 +58,7 @@ def train(loss, x, y, epochs=epochs):
 # all wrong ones. With K classes the second is a sum over K - 1 of them. With the paper's squared error and weight 1 it
 # is the stronger from the start, and the network finds that no evidence at all is the cheapest; the cross-entropy of the default
 # holds out longer, at the price of doubt about everything. The library's rule, `divergence_weight="auto"`, is
-# 0.1 min(1, (10 / K)³): the default, and the same in `EvidentialLoss` and `nescio train`.
+# 0.1 min(1, (10 / K)^2.5): the default, and the same in `EvidentialLoss` and `nescio train`.
 
 # %%
 losses = {

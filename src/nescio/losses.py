@@ -37,7 +37,7 @@ class EvidentialLoss(nn.Module):
         risk: "cross_entropy" (equation 4 of the paper), "squared_error" (5), "type2" (3) or "brier"
             (5 without its variance, as in R-EDL).
         evidence: "exp", "relu", "softplus" or a function from logits to evidence.
-        divergence_weight: Weight of the divergence; "auto" for the library's rule, 0.1 min(1, (10 / K)^3),
+        divergence_weight: Weight of the divergence; "auto" for the library's rule, 0.1 min(1, (10 / K)^2.5),
             or min(1, (10 / K)^2) with the squared error, with which a network learns at any number of classes
             (`nescio.functional.default_divergence_weight`).
         annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.

@@ -30,8 +30,10 @@ def test_edl_minimises_the_evidential_loss(module, batch):
 
 
 def test_the_weight_of_the_divergence_by_classes():
-    assert [default_divergence_weight(k) for k in (2, 10, 100, 1000)] == pytest.approx([0.1, 0.1, 1e-4, 1e-7])
-    assert EDL().loss_for(100)._weight_at(10.0, 100) == pytest.approx(1e-4)
+    assert [default_divergence_weight(k) for k in (2, 10, 100, 1000)] == pytest.approx(
+        [0.1, 0.1, 0.1 * 10**-2.5, 1e-6]
+    )
+    assert EDL().loss_for(100)._weight_at(10.0, 100) == pytest.approx(0.1 * 10**-2.5)
     assert EDL(divergence_weight=0.5).loss_for(100).divergence_weight == 0.5
     assert ev.EvidentialLoss.paper().divergence_weight == 1.0
 

@@ -31,7 +31,7 @@ class EDL(EvidentialMethod):
             "type2" (3) or "brier" (5 without its variance).
         evidence: The function f from logits to evidence, by its name, as it is stored in the model file:
             "exp", "relu" or "softplus".
-        divergence_weight: Weight of the KL term; "auto" for the library's rule, 0.1 min(1, (10 / K)^3),
+        divergence_weight: Weight of the KL term; "auto" for the library's rule, 0.1 min(1, (10 / K)^2.5),
             and min(1, (10 / K)^2) with "squared_error" and "brier". None, as older model files have it, is
             "auto".
         annealing_epochs: Number of epochs over which the KL term grows to its weight; 0 for none.
