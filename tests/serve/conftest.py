@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -96,7 +97,9 @@ def ask():
             async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
                 return await client.request(method, path, **content)
 
-        return asyncio.run(exchange())
+        # In a thread of its own: where a browser is open, Playwright has a loop in this one.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, exchange()).result()
 
     return call
 
