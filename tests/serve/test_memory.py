@@ -30,9 +30,12 @@ def test_what_is_freed_between_things_that_stay_is_given_back():
     assert len(staying) == 1000
 
 
-def test_where_the_c_library_can_not_nothing_is_done(monkeypatch):
-    monkeypatch.setattr(_memory, "_c_library", lambda: None)
+@pytest.mark.parametrize("library", [None, object()], ids=["none", "without malloc_trim"])
+def test_where_the_c_library_can_not_nothing_is_done(monkeypatch, library):
+    asked = []
+    monkeypatch.setattr(_memory, "_c_library", lambda: asked.append(library) or library)
     release_memory()
+    assert asked == [library]
 
 
 def test_a_system_without_such_a_library_has_none(monkeypatch):
