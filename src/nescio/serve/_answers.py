@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from nescio.data._pictures import TooManyPixelsError
 from nescio.inference.records import FIELDS, Record
+from nescio.serve._errors import RequestError
 
 encode_json = msgspec.json.Encoder().encode
 _UNNAMED = FIELDS[1:]  # what a record has beside its name
@@ -78,3 +80,13 @@ def encode_result(
         b"}",
     )
     return b"".join(parts)
+
+
+def require_answer(model: str, name: str, error: object) -> None:
+    """Refuse a request with one input that a model can't answer; of several, each has a record."""
+    if error is None:
+        return
+    status = 413 if isinstance(error, TooManyPixelsError) else 422
+    reason = " ".join(str(error).split())
+    which = "the input" if name == "1" else name
+    raise RequestError(status, f"the model {model} can't answer {which}: {reason}")

@@ -19,33 +19,51 @@ from nescio.serve._errors import too_busy, too_late
 Values = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int64]
 Predict = Callable[[Any, Tensor], list[Any]]
 Finish = Callable[[list[Any]], list[Any]]
+OnEnd = Callable[[Exception | None], None]
 Model = TypeVar("Model")
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
 
 
-class _Pending:
-    """A request in the queues: until when it may wait, its open jobs, and the future of its end."""
+class Waiting:
+    """A request in the queues: until when it may wait, and what is called once it is over.
 
-    __slots__ = ("deadline", "done", "finish", "num_open")
+    finish: what is to be made of the answers to some of the inputs, one for each. on_end: called in the event
+    loop, with the error where there is one; then the answers are there, or never will be.
+    """
 
-    def __init__(self, deadline: float, done: asyncio.Future[None], finish: Finish) -> None:
+    __slots__ = ("deadline", "finish", "is_over", "jobs", "num_open", "on_end")
+
+    def __init__(self, deadline: float, finish: Finish, on_end: OnEnd) -> None:
         self.deadline = deadline
-        self.done = done
         self.finish = finish
+        self.on_end = on_end
+        self.is_over = False
+        self.jobs: dict[Any, list[_Job]] = {}
         self.num_open = 0
+
+    @property
+    def answers(self) -> dict[Any, list[Any]]:
+        """By model, an answer for each of its inputs."""
+        return {model: _joined_answers(jobs) for model, jobs in self.jobs.items()}
+
+    def end(self, error: Exception | None = None) -> None:
+        """Say so, unless nobody awaits it any more."""
+        if not self.is_over:
+            self.is_over = True
+            self.on_end(error)
 
 
 class _Job:
     """Inputs (N, ...) of a request for one model, as many as fit a batch, and then their answers."""
 
-    __slots__ = ("answers", "inputs", "pending", "size")
+    __slots__ = ("answers", "inputs", "size", "waiting")
 
-    def __init__(self, inputs: Values, pending: _Pending) -> None:
+    def __init__(self, inputs: Values, waiting: Waiting) -> None:
         self.inputs = inputs
         self.size = len(inputs)
-        self.pending = pending
+        self.waiting = waiting
         self.answers: list[Any] = []
-        pending.num_open += 1
+        waiting.num_open += 1
 
 
 class Batcher:
@@ -93,12 +111,20 @@ class Batcher:
         as soon as they are there, so that no more than a batch of them is held as they come.
         Raises RequestError where the queue is full or the deadline, by the monotonic clock, has passed.
         """
-        pending, jobs = self._enqueue(inputs, deadline, finish)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def end(error: Exception | None) -> None:
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        waiting = self.enqueue(inputs, deadline, finish, end)
         try:
-            await pending.done
+            await done
         finally:
-            _abandon(pending)
-        return {model: _joined_answers(parts) for model, parts in jobs.items()}
+            waiting.is_over = True  # what nobody awaits any more is not computed
+        return waiting.answers
 
     async def close(self) -> None:
         """Finish what waits, then end the thread; another request starts another."""
@@ -107,25 +133,26 @@ class Batcher:
         self._thread.shutdown()
         self._thread = _new_thread()
 
-    def _enqueue(
-        self, inputs: Mapping[Model, Values], deadline: float, finish: Finish
-    ) -> tuple[_Pending, dict[Model, list[_Job]]]:
-        """In parts that fit a batch. An empty queue takes a request of any size."""
+    def enqueue(
+        self, inputs: Mapping[Model, Values], deadline: float, finish: Finish, on_end: OnEnd
+    ) -> Waiting:
+        """In parts that fit a batch. An empty queue takes a request of any size.
+
+        As `submit`, for those who have something else to do than to wait.
+        """
         size = sum(map(len, inputs.values()))
         if self.num_waiting and self.num_waiting + size > self._max_queue:
             raise too_busy()
-        loop = asyncio.get_running_loop()
-        pending = _Pending(deadline, loop.create_future(), finish)
-        jobs: dict[Model, list[_Job]] = {}
+        waiting = Waiting(deadline, finish, on_end)
         for model, values in inputs.items():
-            parts = self._split(values)
-            jobs[model] = [_Job(part, pending) for part in parts]
-            self._queues.setdefault(model, deque()).extend(jobs[model])
+            jobs = [_Job(part, waiting) for part in self._split(values)]
+            waiting.jobs[model] = jobs
+            self._queues.setdefault(model, deque()).extend(jobs)
         self.num_waiting += size
         self._on_change(self.num_waiting)
         if self._task is None:
-            self._task = loop.create_task(self._work())
-        return pending, jobs
+            self._task = asyncio.get_running_loop().create_task(self._work())
+        return waiting
 
     def _split(self, values: Values) -> list[Values]:
         size = self._batch_size
@@ -165,10 +192,10 @@ class Batcher:
         while queue and size + queue[0].size <= self._batch_size:
             job = queue.popleft()
             self.num_waiting -= job.size
-            if job.pending.done.done():
+            if job.waiting.is_over:
                 continue
-            if job.pending.deadline < now:
-                job.pending.done.set_exception(too_late())
+            if job.waiting.deadline < now:
+                job.waiting.end(too_late())
                 continue
             jobs.append(job)
             size += job.size
@@ -207,31 +234,25 @@ def _new_thread() -> ThreadPoolExecutor:
 
 def _finished(job: _Job, answers: list[Any]) -> list[Any] | Exception:
     try:
-        return job.pending.finish(answers)
+        return job.waiting.finish(answers)
     except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on
         return error
 
 
 def _settle(job: _Job, outcome: list[Any] | Exception) -> None:
-    pending = job.pending
-    if pending.done.done():
-        return
+    waiting = job.waiting
     if isinstance(outcome, Exception):
-        pending.done.set_exception(outcome)
+        waiting.end(outcome)
         return
     job.answers = outcome
-    pending.num_open -= 1
-    if pending.num_open == 0:
-        pending.done.set_result(None)
-
-
-def _abandon(pending: _Pending) -> None:
-    """What nobody awaits any more is not computed, and asyncio need not complain of its error."""
-    if not pending.done.cancel() and not pending.done.cancelled():
-        pending.done.exception()
+    waiting.num_open -= 1
+    if waiting.num_open == 0:
+        waiting.end()
 
 
 def _joined_answers(jobs: list[_Job]) -> list[Any]:
+    if len(jobs) == 1:
+        return jobs[0].answers
     answers = []
     for job in jobs:
         answers += job.answers

@@ -12,15 +12,17 @@ import asyncio
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from nescio.serve._errors import RequestError, too_many_connections
+from nescio.serve._shortcut import MAX_BODY, PATH, Reply, lines_of
 from nescio.serve.limits import Limits
 
 IDLE_SECONDS = 20.0
@@ -31,6 +33,7 @@ LINGER_SECONDS = 1.0  # from a refusal to the end of the connection
 MAX_HEAD = 2**16  # bytes of the request line and the headers, and again of the trailers
 MAX_HEADERS = 256
 STATE = "nescio"  # the name of ConnectionSettings in the state that the lifespan gives
+_SHORT_URL = PATH.encode()
 _PIECE = 1024  # bytes that are parsed at a time where a request may end in them
 
 Headers = list[tuple[bytes, bytes]]
@@ -41,12 +44,14 @@ class ConnectionSettings:
     """What a connection needs to know of the application.
 
     refuse: answers a request that comes while there are too many connections. refusal: for an error that the
-    server makes before there is a request, its headers and its body; it is counted.
+    server makes before there is a request, its headers and its body; it is counted. shortcut: takes requests
+    for opinions that have arrived at once, see `Shortcut.begin`; None where there is none.
     """
 
     limits: Limits
     refuse: ASGIApp
     refusal: Callable[[RequestError], tuple[Headers, bytes]]
+    shortcut: Callable[[Scope, bytes, Reply], bool] | None = None
 
 
 class State(ServerState):
@@ -72,6 +77,7 @@ class Connection(HttpToolsProtocol):
     _has_advanced = False
     _is_in_head = True
     _has_too_many_headers = False
+    _held_body: bytes | None = None  # of a request that may be one for the shortcut
 
     def __init__(
         self,
@@ -142,22 +148,28 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._has_advanced = True
-        self.app = self._served_app
-        if self._settings is not None:
-            most = self._settings.limits.max_connections
-            if len(self.connections) > most or len(self.tasks) > most:
-                self.app = self._settings.refuse
-        super().on_headers_complete()
+        if self._may_be_short():
+            self._held_body = b""
+        else:
+            self._begin()
 
     def on_body(self, body: bytes) -> None:
         self._has_advanced = True
         self._num_body_bytes += len(body)
         self._body_left = max(0, self._body_left - len(body))
-        super().on_body(body)
+        if self._held_body is None:
+            super().on_body(body)
+        else:
+            self._held_body += body
 
     def on_message_complete(self) -> None:
         self._has_advanced = True
         self._body_left = 0
+        if self._held_body is not None:
+            if self._is_taken_by_shortcut(self._held_body):
+                self._held_body = None
+                return
+            self._begin_held()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -201,6 +213,11 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Feed the parser, until there is a request that must wait for another, or something is wrong."""
+        self._parse_pieces(data)
+        if self._held_body is not None and not self._is_refused:
+            self._begin_held()  # its end has not arrived
+
+    def _parse_pieces(self, data: bytes) -> None:
         view = memoryview(data)
         start = 0
         while start < len(data):
@@ -225,6 +242,65 @@ class Connection(HttpToolsProtocol):
         self._num_other_bytes += num_other_bytes
         if self._num_other_bytes > MAX_HEAD:
             self._refuse(_headers_too_large())
+
+    def _begin(self) -> None:
+        """Call the application."""
+        self.app = self._served_app
+        if self._settings is not None and self._is_crowded(self._settings.limits):
+            self.app = self._settings.refuse
+        super().on_headers_complete()
+
+    def _is_crowded(self, limits: Limits) -> bool:
+        most = limits.max_connections
+        return len(self.connections) > most or len(self.tasks) > most
+
+    def _begin_held(self) -> None:
+        body = self._held_body
+        self._held_body = None
+        self._begin()
+        if body:
+            super().on_body(body)
+
+    def _may_be_short(self) -> bool:
+        """By its head, whether a request is one for the shortcut: none that waits for another, or is special."""
+        settings = self._settings
+        return (
+            self.url == _SHORT_URL
+            and 0 < self._body_left <= MAX_BODY
+            and self._is_idle
+            and settings is not None
+            and settings.shortcut is not None
+            and not self._is_crowded(settings.limits)
+            and not self.flow.write_paused
+            and not self.expect_100_continue
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and not self.parser.should_upgrade()
+        )
+
+    def _is_taken_by_shortcut(self, body: bytes) -> bool:
+        assert self._settings is not None
+        assert self._settings.shortcut is not None
+        cycle = _ShortCycle(self.parser.should_keep_alive() and not self._is_ending)
+        scope: Any = self.scope
+        scope["method"] = "POST"
+        scope["path"] = PATH
+        if not self._settings.shortcut(scope, body, partial(self._reply, cycle)):
+            return False
+        self.cycle = cycle
+        self._active = cycle
+        return True
+
+    def _reply(self, cycle: _ShortCycle, status: int, head: bytes, body: bytes) -> None:
+        if cycle.disconnected:
+            return
+        last = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+        default = lines_of(self.server_state.default_headers)
+        self.transport.write(b"".join((STATUS_LINE[status], default, head, last, body)))
+        cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._active = cycle
@@ -256,8 +332,7 @@ class Connection(HttpToolsProtocol):
         if self._settings is not None:
             headers, body = self._settings.refusal(error)
         lines = [STATUS_LINE[error.status]]
-        for name, value in (*self.server_state.default_headers, *headers):
-            lines.append(name + b": " + value + b"\r\n")
+        lines.append(lines_of([*self.server_state.default_headers, *headers]))
         return b"".join(lines) + b"\r\n" + body
 
     def _close_if_idle(self) -> None:
@@ -292,6 +367,28 @@ class Connection(HttpToolsProtocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
+
+
+class _NoEvent:
+    """Nobody waits for it."""
+
+    def set(self) -> None:
+        pass
+
+
+_NO_EVENT = _NoEvent()
+
+
+class _ShortCycle(RequestResponseCycle):
+    """A request that the shortcut answers, as the rest of a connection sees it: whole, and answered or not."""
+
+    def __init__(self, keep_alive: bool) -> None:
+        self.keep_alive = keep_alive
+        self.more_body = False
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+        self.message_event: Any = _NO_EVENT
 
 
 class _Flow(FlowControl):

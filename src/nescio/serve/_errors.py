@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from starlette.responses import JSONResponse
 
 from nescio.errors import NescioError
 
 INTERNAL_ERROR = "something went wrong in the service; its log says what"
+
+_log = logging.getLogger(__name__)
 
 
 class RequestError(NescioError):
@@ -40,6 +44,14 @@ class RequestError(NescioError):
         if self.asks_for_token:
             headers["WWW-Authenticate"] = "Bearer"
         return JSONResponse({"error": str(self)}, self.status, headers)
+
+
+def refusal_for(error: Exception, method: str, path: str) -> RequestError:
+    """What a client is told of an error. One that was not foreseen is logged, and no more is said of it."""
+    if isinstance(error, RequestError):
+        return error
+    _log.error("unforeseen error in %s %s", method, path, exc_info=error)
+    return RequestError(500, INTERNAL_ERROR)
 
 
 def too_busy() -> RequestError:

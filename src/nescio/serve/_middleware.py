@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Mapping
 
@@ -12,7 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nescio.serve._access import Access
-from nescio.serve._errors import INTERNAL_ERROR, RequestError
+from nescio.serve._errors import refusal_for
 from nescio.serve._logs import log_access
 from nescio.serve._metrics import Metrics
 
@@ -29,8 +28,6 @@ HEADERS = (
 )
 ANYONE = Access()
 _CLIENT_GONE = 499  # a status for the metrics alone: there is nobody left to answer
-
-_log = logging.getLogger(__name__)
 
 
 class ServiceMiddleware:
@@ -79,19 +76,16 @@ class ServiceMiddleware:
             path = self._access.enter(scope)
             app = self._direct.get((scope["method"], path), self._app)
             await app(scope, receive, send_with_headers)
-        except RequestError as error:
-            await error.response()(scope, receive, send_with_headers)
         except HTTPException as error:  # the router's: an unknown path, another method than the path has
             response = JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)
             await response(scope, receive, send_with_headers)
         except ClientDisconnect:
             status = _CLIENT_GONE
-        except Exception:
-            _log.exception("unforeseen error in %s %s", scope["method"], scope["path"])
+        except Exception as error:
+            refusal = refusal_for(error, scope["method"], scope["path"])
             if status:
                 raise  # half an answer is out: the server cuts the connection
-            response = RequestError(500, INTERNAL_ERROR).response()
-            await response(scope, receive, send_with_headers)
+            await refusal.response()(scope, receive, send_with_headers)
         finally:
             seconds = time.perf_counter() - start
             if path not in self._known_paths:

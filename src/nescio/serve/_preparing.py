@@ -51,14 +51,14 @@ def prepare(inputs: ArrayInputs | FileInputs, preprocess: Preprocess) -> Prepare
     """One input that does not fit costs the others nothing."""
     if isinstance(inputs, FileInputs):
         return _prepare_each(inputs.inputs, preprocess)
-    values = _as_they_are(inputs.values, preprocess)
+    values = as_they_are(inputs.values, preprocess)
     if values is not None:
         return Prepared(values, {})
     rows = torch.from_numpy(inputs.values.copy())  # what came as bytes can't be written to
     return _prepare_each([Input("", row) for row in rows], preprocess)
 
 
-def _as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
+def as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
     """The usual case at once: arrays of the right shape, bytes or finite numbers without a set range."""
     if preprocess.kind == InputKind.TEXTS:
         return None

@@ -14,16 +14,22 @@ from starlette.types import Receive, Scope, Send
 from torch import Tensor
 
 from nescio._kinds import InputKind
-from nescio.data._pictures import TooManyPixelsError
 from nescio.data.preprocess import Preprocess
 from nescio.inference.records import FIELDS, Record, answers_of
-from nescio.serve._answers import Answer, encode_records, encode_result, encode_results
+from nescio.serve._answers import (
+    Answer,
+    encode_records,
+    encode_result,
+    encode_results,
+    require_answer,
+)
 from nescio.serve._batching import Batcher
 from nescio.serve._bodies import BodyReader
 from nescio.serve._errors import RequestError, too_busy, too_late
 from nescio.serve._memory import release_memory
 from nescio.serve._metrics import Metrics
 from nescio.serve._models import ServedModel
+from nescio.serve._one_input import OneInput
 from nescio.serve._parsing import (
     ArrayInputs,
     FileInputs,
@@ -44,14 +50,15 @@ _PIECE = 2**16  # bytes of an answer that are handed to the server at a time
 _RELEASE = 2**24  # bytes of bodies and large answers after which free memory is given back
 
 Result = TypeVar("Result")
+_encode_whole = partial(encode_records, wanted=FIELDS)
 
 
 class Service:
     """The models, the limits, and the queue between requests and models."""
 
     def __init__(self, models: Mapping[str, ServedModel], limits: Limits, metrics: Metrics) -> None:
-        self.models = models  # whoever assigns others serves these to the requests that come from then on
         self._limits = limits
+        self.serve(models)
         self._metrics = metrics
         self._bodies = BodyReader(limits)
         self._batcher = Batcher(
@@ -65,6 +72,11 @@ class Service:
         self._reserved_values = 0
         self._unsent = 0  # bytes of large answers that clients have not taken
         self._num_freed = 0  # bytes of bodies and large answers since free memory was given back
+
+    def serve(self, models: Mapping[str, ServedModel]) -> None:
+        """Ask these from the next request on."""
+        self._models = models
+        self._one_input = OneInput(list(models.values()), self._limits)
 
     @property
     def is_full(self) -> bool:
@@ -84,6 +96,37 @@ class Service:
             if self._num_freed >= _RELEASE:
                 self._num_freed = 0
                 self._decoder.submit(release_memory)
+
+    def begin_one(self, content_type: bytes, body: bytes, end: Callable[[bytes | Exception], None]) -> bool:
+        """Ask all models for one small array; whether that is what the body is, and there is room for it.
+
+        end: called in the event loop with the answer, or the error, later. Raises RequestError where the
+        body can't be read, or too many wait.
+        """
+        one_input = self._one_input
+        needed = one_input.num_values
+        if not one_input.is_possible or self._reserved_values + needed > self._limits.max_values:
+            return False
+        values = one_input.values_of(content_type, body)
+        if values is None:
+            return False
+
+        def finish(error: Exception | None) -> None:
+            self._reserved_values -= needed
+            if error is not None:
+                end(error)
+                return
+            try:
+                answer = one_input.encode(waiting)
+            except RequestError as refusal:
+                end(refusal)
+            else:
+                end(answer)
+
+        deadline = time.monotonic() + self._limits.answer_timeout
+        waiting = self._batcher.enqueue(values, deadline, _encode_whole, finish)
+        self._reserved_values += needed
+        return True
 
     async def _answer(self, scope: Scope, receive: Receive) -> bytes:
         """What each model that is asked says of each input, as JSON. Raises RequestError where it can't."""
@@ -176,12 +219,12 @@ class Service:
 
     def _select(self, names: Sequence[str] | None) -> list[ServedModel]:
         if names is None:
-            return list(self.models.values())
+            return list(self._models.values())
         selected = {}
         for name in names:
-            if name not in self.models:
-                raise RequestError(404, f"there is no such model; there are: {', '.join(self.models)}")
-            selected[name] = self.models[name]
+            if name not in self._models:
+                raise RequestError(404, f"there is no such model; there are: {', '.join(self._models)}")
+            selected[name] = self._models[name]
         return list(selected.values())
 
     def _reserve(self, num_inputs: int, models: Sequence[ServedModel]) -> int:
@@ -215,7 +258,7 @@ class Service:
                 by_kind[kind] = await self._prepare_for(inputs, preprocess, body_size, deadline)
             by_model[model] = by_kind[kind]
             if len(names) == 1:
-                _require_answer(model.name, names[0], by_kind[kind].errors.get(0))
+                require_answer(model.name, names[0], by_kind[kind].errors.get(0))
         return by_model
 
     async def _prepare_for(
@@ -292,7 +335,7 @@ def _in_order(
             else:
                 in_order += encode_records([{"error": " ".join(str(error).split())}], fields)
     if len(names) == 1:
-        _require_answer(model, names[0], in_order[0].error)
+        require_answer(model, names[0], in_order[0].error)
     return in_order
 
 
@@ -308,16 +351,6 @@ def _common_shape(models: Sequence[ServedModel]) -> tuple[int, ...]:
                 422, "the models take inputs of different shapes; name those of one with models="
             )
     return shape
-
-
-def _require_answer(model: str, name: str, error: object) -> None:
-    """Refuse a request with one input that a model can't answer; of several, each has a record."""
-    if error is None:
-        return
-    status = 413 if isinstance(error, TooManyPixelsError) else 422
-    reason = " ".join(str(error).split())
-    which = "the input" if name == "1" else name
-    raise RequestError(status, f"the model {model} can't answer {which}: {reason}")
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:

@@ -26,6 +26,8 @@ from nescio.serve._middleware import HEADERS, ServiceMiddleware
 from nescio.serve._models import ServedModel
 from nescio.serve._openapi import openapi_document
 from nescio.serve._service import Service
+from nescio.serve._shortcut import PATH as OPINIONS
+from nescio.serve._shortcut import Shortcut
 from nescio.serve.limits import Limits
 
 
@@ -97,11 +99,11 @@ class Application:
     def show(self, shown: Shown) -> None:
         """Serve these from now on; requests that are under way are answered by the models they began with."""
         self._shown = shown
-        self._service.models = shown.models
+        self._service.serve(shown.models)
 
     def _router(self, access_log: bool) -> Router:
         routes = [
-            Route("/v1/opinions", self._service, methods=["POST"], name="opinions"),
+            Route(OPINIONS, self._service, methods=["POST"], name="opinions"),
             Route("/v1/models", self._list_models),
             Route("/healthz", self._health),
             Route("/readyz", self._ready),
@@ -116,9 +118,12 @@ class Application:
             known_paths=[route.path for route in routes],
             access=self._access,
             is_logged=access_log,
-            direct={("POST", "/v1/opinions"): self._service},
+            direct={("POST", OPINIONS): self._service},
         )
-        connections = ConnectionSettings(self._limits, middleware(_refuse, direct={}), self._refusal)
+        shortcut = Shortcut(self._service, self._access, self._metrics, access_log)
+        connections = ConnectionSettings(
+            self._limits, middleware(_refuse, direct={}), self._refusal, shortcut.begin
+        )
         return Router(
             routes,
             # Not a mount at the root: it would take other methods of a path, which are 405, for missing
