@@ -90,7 +90,7 @@ def wait_for_two(server):
 
 def test_a_reload_reaches_all_and_loses_no_request(running, path):
     server, port = running
-    before = workers_of(server)
+    before = wait_for_two(server)
     old = uncertainty(port)
     NEW.save(path)
     with Asking(port, keeps_connection=True) as kept, Asking(port, keeps_connection=False) as fresh:

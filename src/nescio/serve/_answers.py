@@ -15,7 +15,6 @@ from nescio.inference.records import FIELDS, Record
 from nescio.serve._errors import RequestError
 
 encode_json = msgspec.json.Encoder().encode
-_UNNAMED = FIELDS[1:]  # what a record has beside its name
 _NOTHING = b"}"
 
 
@@ -31,14 +30,13 @@ def encode_records(records: Iterable[Record], wanted: Sequence[str]) -> list[Ans
 
     One that has an error says so, whatever fields are wanted.
     """
-    fields = [field for field in wanted if field != "name"]
-    has_all = len(fields) == len(_UNNAMED)
+    has_all = len(wanted) == len(FIELDS)
     answers = []
     for record in records:
         error = record["error"]
         chosen = record
         if error is not None or not has_all:
-            chosen = {field: record.get(field) for field in fields}
+            chosen = {field: record.get(field) for field in wanted if field != "name"}
         if error is not None:
             chosen["error"] = error
         answers.append(Answer(encode_json(chosen)[1:], error))

@@ -141,9 +141,13 @@ class Connection(HttpToolsProtocol):
         if len(self.headers) >= MAX_HEADERS:
             self._has_too_many_headers = True
             raise ValueError("too many headers")  # the parser stops, and `send_400_response` is called
-        super().on_header(name, value)
-        if self.headers[-1][0] == b"content-length" and value.isdigit():
-            self._body_left = int(value[:20])
+        name = name.lower()
+        self.headers.append((name, value))
+        if name == b"content-length":
+            if value.isdigit():
+                self._body_left = int(value[:20])
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
@@ -262,7 +266,7 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def _may_be_short(self) -> bool:
-        """By its head, whether a request is one for the shortcut: none that waits for another, or is special."""
+        """Whether a request may be one for the shortcut, by its head, and as none is before it."""
         settings = self._settings
         return (
             self.url == _SHORT_URL
@@ -380,7 +384,7 @@ _NO_EVENT = _NoEvent()
 
 
 class _ShortCycle(RequestResponseCycle):
-    """A request that the shortcut answers, as the rest of a connection sees it: whole, and answered or not."""
+    """A request that the shortcut answers, as the rest of a connection sees it."""
 
     def __init__(self, keep_alive: bool) -> None:
         self.keep_alive = keep_alive

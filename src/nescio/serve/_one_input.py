@@ -1,15 +1,18 @@
-"""OneInput: the request that comes most, one small array for all models, with what is known before it comes."""
+"""OneInput: the request that comes most, one small array for all models; what is known before it comes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from nescio._kinds import InputKind
 from nescio.inference.records import FIELDS
 from nescio.serve._answers import Answer, encode_result, encode_results, require_answer
 from nescio.serve._batching import Values, Waiting
 from nescio.serve._models import ServedModel
-from nescio.serve._parsing import NOTHING_SAID, ArrayInputs, parse_json, parse_raw
+from nescio.serve._parsing import NOTHING_SAID, ArrayInputs, parse_json
 from nescio.serve._preparing import as_they_are
 from nescio.serve.limits import Limits
 
@@ -27,6 +30,7 @@ class OneInput:
     def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
         self._limits = limits
         self._shape = models[0].input_shape
+        self._size = math.prod(self._shape)  # bytes
         self._by_preparation = {model.preparation: model.model.preprocess for model in models}
         self._frames = [(model, *_frame(model)) for model in models]
         self.num_values = sum(model.num_values for model in models)
@@ -38,8 +42,11 @@ class OneInput:
 
         Raises RequestError where it can't be read.
         """
+        inputs: Values
         if content_type == b"application/octet-stream":
-            inputs = parse_raw(body, None).shaped(self._shape, self._limits).values
+            if len(body) != self._size:
+                return None
+            inputs = np.frombuffer(body, np.uint8).reshape(1, *self._shape)
         elif content_type == b"application/json":
             parsed = parse_json(body, self._limits)
             if not isinstance(parsed, ArrayInputs) or parsed.options is not NOTHING_SAID:
