@@ -398,7 +398,6 @@ PAPER = (
                     training={"epochs": 10},
                     evaluation=_FEW_SAMPLES,
                 ),
-                former=_former_cifar5(epochs=5, initial_sigma=0.01, warm_up_epochs=3),
             ),
             Entry(
                 "mnfg",
