@@ -12,10 +12,11 @@ from tests.inference.pretrained import FEATURES, TinySpec
 
 import nescio
 from nescio._files import read_tensors, write_tensors
-from nescio.data import Dataset, StoredArray, open_source
+from nescio.data import Dataset, RowPreprocess, StoredArray, open_source
 from nescio.data._row_writer import DiskFullError, StoredArrayWriter
 from nescio.errors import DataError, InputError, ModelFileError
 from nescio.inference import _frozen
+from nescio.inference._frozen import head_spec
 from nescio.inference._layers import predict_kept
 
 QUICK = nescio.TrainingSettings(
@@ -50,7 +51,14 @@ def test_a_head_on_a_frozen_encoder_learns_and_the_encoder_stays() -> None:
     prediction = model.predict(test.images)
     assert (prediction.labels == test.labels).float().mean() == 1.0
     assert model.input_shape == (3, 40, 40)
-    assert model.network == nescio.MLPSpec(FEATURES, 2, hidden=(512,), dropout=0.3)
+    assert model.network == nescio.MLPSpec(FEATURES, 2, hidden=(64,), dropout=0.3)
+
+
+@pytest.mark.parametrize(("num_classes", "units"), [(2, 64), (8, 64), (20, 160), (64, 512), (1000, 512)])
+def test_a_head_is_as_wide_as_its_classes_need(num_classes: int, units: int) -> None:
+    spec = head_spec(TinySpec(40, 2), num_classes)
+    assert spec.hidden == (units,)
+    assert spec.num_classes == num_classes
 
 
 @pytest.mark.parametrize("method", ["softmax", "dropout", "ensemble", "ffgu"])
@@ -253,3 +261,18 @@ def test_export_gives_the_same_numbers(tmp_path: Path) -> None:
     images = bright_and_dark(5).images.float()
     found = session.run(["probabilities"], {"inputs": images.numpy()})[0]
     assert np.abs(found - model.predict(images).probabilities.numpy()).max() < 1e-5
+
+
+def test_features_share_one_scale() -> None:
+    model = trained()
+    assert model.encoder is not None
+    prepared = model.preprocess(bright_and_dark().images)
+    features = _frozen.encode(model.encoder.spec, model.encoder.module, prepared)
+    variances = features.double().var(0, correction=0)
+    (scale,) = set(model.encoder.scaling.scale)
+    assert scale == pytest.approx(variances[variances > 1e-12].mean().sqrt().item(), rel=1e-3)
+
+
+def test_features_that_never_vary_are_left_as_they_are() -> None:
+    fitted = RowPreprocess.fit(torch.ones(5, 3))
+    assert _frozen.evenly_scaled(fitted) == fitted

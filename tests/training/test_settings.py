@@ -78,6 +78,16 @@ def test_what_is_given_stays():
         assert (settings.weight_decay, settings.clip_norm) == (0.5, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("num_train", "num_classes", "epochs"),
+    [(22_500, 5, 5), (22_500, 64, 40), (22_500, 1000, 40), (484, 4, 10), (8_000, 20, 15)],
+)
+def test_a_head_of_few_classes_gets_fewer_steps(num_train, num_classes, epochs):
+    assert TrainingSettings().resolved(num_train, head_classes=num_classes).epochs == epochs
+    assert TrainingSettings().resolved(num_train).epochs >= epochs
+    assert TrainingSettings(epochs=7).resolved(num_train, head_classes=num_classes).epochs == 7
+
+
 def test_fewer_steps_of_an_epoch_make_more_epochs():
     one = TrainingSettings(batch_size=16).resolved(800)
     four = TrainingSettings(batch_size=16, accumulate=4).resolved(800)

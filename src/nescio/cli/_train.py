@@ -150,7 +150,12 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    how = how.resolved(len(known), fine_tuned=fine_tune, rows=isinstance(known, Table))
+    how = how.resolved(
+        len(known),
+        fine_tuned=fine_tune,
+        rows=isinstance(known, Table),
+        head_classes=len(known.classes) if choice.is_frozen else None,
+    )
     assert how.epochs is not None
     with (
         logs_kept_quiet(logging.INFO),

@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -20,7 +20,16 @@ from torch.nn.functional import interpolate
 from nescio._fetch.store import cache_dir
 from nescio._files import digest
 from nescio._kinds import InputKind
-from nescio.data import Dataset, ImagePreprocess, Preprocess, StoredArray, Table, TextPreprocess, Texts
+from nescio.data import (
+    Dataset,
+    ImagePreprocess,
+    Preprocess,
+    RowPreprocess,
+    StoredArray,
+    Table,
+    TextPreprocess,
+    Texts,
+)
 from nescio.data._row_writer import StoredArrayWriter
 from nescio.data._stored import is_resident, row_chunks, stored_once
 from nescio.data.preprocess import BYTES
@@ -32,7 +41,8 @@ OnEncoding = Callable[[int, int], None]
 BATCH = 64  # inputs in the encoder at a time: more is no faster
 IMAGES_BATCH = 16  # of photos on a CPU: what lies between the layers stays in its cache, 1.5 times as fast
 CHUNK = 1024  # inputs whose features are written at a time
-HEAD_HIDDEN = (512,)
+HEAD_UNITS_A_CLASS = 8
+HEAD_UNITS = (64, 512)  # least and most
 HEAD_DROPOUT = 0.3
 
 
@@ -84,7 +94,20 @@ def load_pretrained(spec: EncoderSpec, module: nn.Module) -> None:
 
 def head_spec(encoder: EncoderSpec, num_classes: int) -> MLPSpec:
     """Choose the perceptron that is trained on the features of an encoder."""
-    return MLPSpec(encoder.num_features, num_classes, HEAD_HIDDEN, HEAD_DROPOUT)
+    least, most = HEAD_UNITS
+    units = min(max(HEAD_UNITS_A_CLASS * num_classes, least), most)
+    return MLPSpec(encoder.num_features, num_classes, (units,), HEAD_DROPOUT)
+
+
+def evenly_scaled(fitted: RowPreprocess) -> RowPreprocess:
+    """Scale all features by one number, the root of their mean variance, instead of each by its own.
+
+    A feature that hardly varies among the known classes, and may well on others, is not blown up.
+    """
+    scales = torch.tensor(fitted.scale, dtype=torch.float64)
+    varying = scales[scales != 1.0]  # that is the scale of what does not vary at all
+    scale = varying.square().mean().sqrt().item() if len(varying) else 1.0
+    return replace(fitted, scale=(scale,) * len(scales))
 
 
 def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:

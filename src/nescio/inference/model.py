@@ -16,6 +16,7 @@ from nescio.data import (
     Dataset,
     ImagePreprocess,
     Preprocess,
+    RowPreprocess,
     Source,
     StoredArray,
     Table,
@@ -30,6 +31,7 @@ from nescio.inference._choice import Choice, choose_network
 from nescio.inference._frozen import (
     FrozenEncoder,
     OnEncoding,
+    evenly_scaled,
     head_spec,
     load_pretrained,
 )
@@ -174,7 +176,12 @@ class TrainedModel:
         count = len(data)
         if set_aside is not None:
             count -= int(set_aside.sum())
-        settings = settings.resolved(count, fine_tuned=fine_tune, rows=isinstance(data, Table))
+        settings = settings.resolved(
+            count,
+            fine_tuned=fine_tune,
+            rows=isinstance(data, Table),
+            head_classes=len(data.classes) if choice.is_frozen else None,
+        )
         check_data(data, settings)
         if not choice.is_frozen:
             training, calibration = split_off(data, set_aside)
@@ -188,6 +195,8 @@ class TrainedModel:
         assert isinstance(features, Table)
         head = head_spec(encoded.spec, len(data.classes))
         model = untrained_model(features.inputs, data.classes, method, head, seed=settings.seed)
+        assert isinstance(model.preprocess, RowPreprocess)
+        model = replace(model, preprocess=evenly_scaled(model.preprocess))
         trained = train_network(
             model,
             features,

@@ -31,6 +31,8 @@ LEAST_EPOCHS = 5
 # The greatest learning rate, docs/decisions/0022: a perceptron on rows takes more than a network of images.
 LEARNING_RATE = 1e-3
 LEARNING_RATE_OF_ROWS = 3e-3
+LEAST_STEPS_OF_HEAD = 300
+CLASSES_OF_ALL_STEPS = 64  # from so many on, a head gets as many steps as any network
 
 # What is chosen where the user has not: for a network from its first weights, and for one that brings
 # weights from elsewhere, which must not be lost in the first steps.
@@ -155,7 +157,13 @@ class TrainingSettings:
         if self.class_weight is not None:
             object.__setattr__(self, "class_weight", _checked_class_weight(self.class_weight))
 
-    def resolved(self, num_train: int, fine_tuned: bool = False, rows: bool = False) -> TrainingSettings:
+    def resolved(
+        self,
+        num_train: int,
+        fine_tuned: bool = False,
+        rows: bool = False,
+        head_classes: int | None = None,
+    ) -> TrainingSettings:
         """The settings with a value for everything that was left open.
 
         The same size of data gives the same values; they are what runs and model files hold. The batch size
@@ -169,6 +177,9 @@ class TrainingSettings:
                 with a weight decay of 0.01, a warm-up over a tenth of the training, gradients of a norm of 1
                 at most, and a tenth of the learning rate below its head.
             rows: Whether the samples are rows of numbers.
+            head_classes: Number of classes of a head on the features of a frozen encoder; None for any other
+                network. With fewer than 64 classes it gets fewer steps in proportion, but no fewer than 300:
+                one that is trained on and on is no more often right, and sure of what it has never seen.
 
         Returns:
             Settings without None, but for `patience` and `class_weight`, where None is a choice.
@@ -198,7 +209,7 @@ class TrainingSettings:
             batch_size = usual_batch_size(num_train)
         epochs = self.epochs
         if epochs is None:
-            epochs = usual_epochs(num_train, batch_size * self.accumulate)
+            epochs = usual_epochs(num_train, batch_size * self.accumulate, head_classes)
         return dataclasses.replace(self, epochs=epochs, batch_size=batch_size, **chosen)
 
     @property
@@ -229,10 +240,13 @@ def usual_batch_size(num_train: int) -> int:
     return min(max(size, LEAST_BATCH), LARGEST_BATCH)
 
 
-def usual_epochs(num_train: int, samples_of_step: int) -> int:
-    """As many as make enough steps for so many samples."""
+def usual_epochs(num_train: int, samples_of_step: int, head_classes: int | None = None) -> int:
+    """As many as make enough steps for so many samples; head_classes: as for `TrainingSettings.resolved`."""
+    steps = enough_steps(num_train)
+    if head_classes is not None:
+        steps = max(LEAST_STEPS_OF_HEAD, math.ceil(steps * min(1.0, head_classes / CLASSES_OF_ALL_STEPS)))
     steps_of_epoch = math.ceil(num_train / samples_of_step)
-    return max(math.ceil(enough_steps(num_train) / steps_of_epoch), LEAST_EPOCHS)
+    return max(math.ceil(steps / steps_of_epoch), LEAST_EPOCHS)
 
 
 def enough_steps(num_train: int) -> int:

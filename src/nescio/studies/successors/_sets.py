@@ -141,9 +141,9 @@ def _training(epochs: int, batch_size: int, learning_rate: float) -> Settings:
     return {**_TRAINING, "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
 
 
-def _head(in_features: int, num_classes: int) -> Settings:
+def _head(in_features: int, num_classes: int, units: int) -> Settings:
     """The perceptron that `nescio train` puts on the features of a frozen encoder."""
-    return {"kind": "mlp", "in_features": in_features, "num_classes": num_classes, "hidden": (512,)}
+    return {"kind": "mlp", "in_features": in_features, "num_classes": num_classes, "hidden": (units,)}
 
 
 _MINILM: Settings = {"kind": "minilm", "max_length": 128, "num_classes": 2, "dropout": 0.1}
@@ -203,7 +203,7 @@ _ALL = (
         network="frozen MiniLM and a head of 512",
         known=DataPart("clinc150", features=_MINILM),
         ood={"out of scope": DataPart("clinc150-oos", features=_MINILM)},
-        encoder=_head(384, 150),
+        encoder=_head(384, 150, 512),
         dropout=0.3,
         training=_training(64, 256, 1e-3),
         calibration=1500,
@@ -212,24 +212,24 @@ _ALL = (
     StudySet(
         name="20newsgroups",
         title="20 Newsgroups, the first 15",
-        network="frozen MiniLM and a head of 512",
+        network="frozen MiniLM and a head of 120",
         known=DataPart("20newsgroups", _NEWSGROUPS[:15], _MINILM),
         ood={"the other five groups": DataPart("20newsgroups", _NEWSGROUPS[15:], _MINILM)},
-        encoder=_head(384, 15),
+        encoder=_head(384, 15, 120),
         dropout=0.3,
-        training=_training(47, 128, 1e-3),
+        training=_training(11, 128, 1e-3),
         calibration=874,
         methods=_SHARED_COVARIANCE,
     ),
     StudySet(
         name="cifar5",
         title="CIFAR5",
-        network="frozen EfficientNet-lite0 (ImageNet) and a head of 512",
+        network="frozen EfficientNet-lite0 (ImageNet) and a head of 64",
         known=DataPart("cifar5", features=_EFFICIENTNET),
         ood={"unseen five": DataPart("cifar5-unseen", features=_EFFICIENTNET)},
-        encoder=_head(1280, 5),
+        encoder=_head(1280, 5, 64),
         dropout=0.3,
-        training=_training(40, 256, 1e-3),
+        training=_training(5, 256, 1e-3),
         calibration=2500,
         methods=_PUBLISHED_FOR_CIFAR10,
     ),
@@ -276,7 +276,7 @@ _ALL = (
             "initialisation": "torch",
         },
         dropout=0.5,
-        training=_training(40, 256, 1e-3),
+        training=_training(5, 256, 1e-3),
         calibration=2500,
         arms=("softmax", "edl"),
     ),
