@@ -1,6 +1,6 @@
 """How wide a head on a frozen encoder serves best, and how many steps: what it says with classes left out.
 
-python tools/head_choices.py SET A,N [A,N ...] [--samples 10000] [--units 64 512] [--steps 300 1000] [--each]
+python -m tools.head_choices SET A,N [A,N ...] [--samples 10000] [--units 64 512] [--steps 300 1000] [--each]
 
 SET is a set of the study `successors` with a frozen encoder. A head is trained without every N-th class, from
 the A-th on, on so many samples of its training part: the set's own OOD data, by which it is judged, are not
@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from trust_choices import HELD_OUT, auroc, without
 
 from nescio import EDL, TrainingSettings
 from nescio.data import RowPreprocess, split
@@ -26,9 +25,10 @@ from nescio.inference.model import untrained_model
 from nescio.metrics import summary
 from nescio.studies.successors._sets import SETS
 from nescio.training.settings import usual_batch_size
+from tools.trust_choices import HELD_OUT, auroc, without
 
 
-def said(data: Any, left_out: str, samples: int, units: int, steps: int, each: bool) -> list[float]:
+def measure(data: Any, left_out: str, samples: int, units: int, steps: int, each: bool) -> list[float]:
     """Accuracy, ECE and NLL on known classes, and AUROC of those left out by u."""
     first, step = map(int, left_out.split(","))
     known, ood = without(data, list(data.classes[first::step]))
@@ -69,13 +69,13 @@ def main() -> None:
     data = SETS[given.set].known.load("train")
     for units in given.units:
         for steps in given.steps:
-            found = [
-                said(data, left_out, given.samples, units, steps, given.each) for left_out in given.left_out
-            ]
-            accuracy, ece, nll, told = torch.tensor(found).mean(0).tolist()
+            found = []
+            for left_out in given.left_out:
+                found.append(measure(data, left_out, given.samples, units, steps, given.each))
+            accuracy, ece, nll, auroc_by_u = torch.tensor(found).mean(0).tolist()
             print(
                 f"{units:4d} units, {steps:5d} steps: accuracy {accuracy:.2f} %, ECE {ece:.2f} %, "
-                f"NLL {nll:.3f}, AUROC by u {told:.4f}",
+                f"NLL {nll:.3f}, AUROC by u {auroc_by_u:.4f}",
                 flush=True,
             )
 

@@ -238,3 +238,35 @@ def test_answers_that_can_not_be_finished_cost_the_others_nothing():
         return await good
 
     assert asyncio.run(scenario()) == {"a": [3]}
+
+
+def test_a_request_that_is_cancelled_in_the_turn_of_its_answer_leaves_the_queue_working():
+    async def scenario():
+        queue = batcher(Recorder())
+        task = asyncio.create_task(queue.submit({"a": rows(1)}, soon()))
+        await asyncio.sleep(0)
+        (job,) = queue._queues["a"]
+        task.cancel()
+        job.waiting.end()  # before the task has had a turn
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        answers = await queue.submit({"a": rows(2)}, soon())
+        await queue.close()
+        return answers
+
+    assert asyncio.run(scenario()) == {"a": [3]}
+
+
+def test_an_error_at_the_end_of_a_request_costs_no_other_its_answer(caplog):
+    def end(error):
+        raise ArithmeticError("nobody can be told")
+
+    async def scenario():
+        queue = batcher(Recorder())
+        queue.enqueue({"a": rows(1)}, soon(), list, end)
+        answers = await queue.submit({"a": rows(2)}, soon())
+        await queue.close()
+        return answers
+
+    assert asyncio.run(scenario()) == {"a": [3]}
+    assert "nobody can be told" in caplog.text

@@ -1,6 +1,7 @@
 """Which bodies are one plain input, and how its answer is put together."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -61,6 +62,13 @@ def test_models_of_different_inputs_can_not_share_one():
     assert not plan.is_possible
     plan, _ = one_input(pair())
     assert plan.is_possible
+
+
+def test_answers_of_many_classes_are_left_to_others():
+    model = untrained(PICTURE, EDL())
+    many = replace(model, classes=tuple(map(str, range(501))))
+    plan, _ = one_input({"many": many})
+    assert not plan.is_possible
 
 
 def test_the_answer_is_what_the_usual_encoding_gives():

@@ -4,11 +4,12 @@ import asyncio
 import json
 
 import pytest
-from tests.serve.helpers import ONE, pictures, served
+from tests.serve.helpers import ONE, pair, pictures, served
 
 from nescio.serve import Limits, _service
 from nescio.serve._access import Access
 from nescio.serve._shortcut import Shortcut
+from nescio.serve.app import Application
 
 PICTURE = pictures(1).numpy().tobytes()
 JSON = "application/json"
@@ -243,3 +244,58 @@ def test_requests_are_counted_by_path_and_status(taken):
     text = run(scenario)
     assert 'nescio_requests_total{path="/v1/opinions",status="200"} 3.0' in text
     assert taken == [True] * 3
+
+
+def test_one_connection_asks_again_and_again(taken):
+    async def scenario(address):
+        reader, writer = await asyncio.open_connection(*address)
+        answers = []
+        for _ in range(3):
+            writer.write(request(PICTURE, RAW))
+            answers.append(await read_answer(reader))
+        writer.close()
+        return answers
+
+    answers = run(scenario)
+    assert [answer[0] for answer in answers] == [200] * 3
+    assert answers[0][2] == answers[1][2] == answers[2][2]
+    assert taken == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [(Limits(max_values=300), 413), (Limits(max_body=200), 413)],
+    ids=["values", "body"],
+)
+def test_limits_hold(taken, limits, status):
+    answer = run(lambda address: asked(address, request(PICTURE, RAW)), limits=limits)
+    assert answer[0] == status
+    assert True not in taken
+
+
+def test_requests_are_logged_under_the_path_that_was_asked(taken, caplog):
+    async def scenario():
+        application = Application(pair(), Limits(), Access(root_path="/models"), access_log=True)
+        async with served(router=application.router) as (_, address):
+            return await asked(address, request(PICTURE, RAW))
+
+    with caplog.at_level("INFO", logger="nescio.serve.access"):
+        assert asyncio.run(scenario())[0] == 200
+    (line,) = caplog.messages
+    assert "POST /v1/opinions 200" in line
+    assert taken == [True]
+
+
+def test_a_request_under_way_at_the_end_is_answered(taken):
+    async def scenario():
+        async with served() as (server, address):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(request(PICTURE, RAW))
+            while not taken:
+                await asyncio.sleep(0.001)
+            server.should_exit = True
+            answer = await read_answer(reader)
+            writer.close()
+            return answer
+
+    assert asyncio.run(scenario())[0] == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ Finish = Callable[[list[Any]], list[Any]]
 OnEnd = Callable[[Exception | None], None]
 Model = TypeVar("Model")
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
+
+_log = logging.getLogger(__name__)
 
 
 class Waiting:
@@ -48,9 +51,13 @@ class Waiting:
 
     def end(self, error: Exception | None = None) -> None:
         """Say so, unless nobody awaits it any more."""
-        if not self.is_over:
-            self.is_over = True
+        if self.is_over:
+            return
+        self.is_over = True
+        try:
             self.on_end(error)
+        except Exception:  # noqa: BLE001 - it belongs to the request, the queue goes on
+            _log.exception("unforeseen error at the end of a request")
 
 
 class _Job:
@@ -114,6 +121,8 @@ class Batcher:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def end(error: Exception | None) -> None:
+            if done.done():  # cancelled, and the task has had no turn yet to say so
+                return
             if error is None:
                 done.set_result(None)
             else:

@@ -270,10 +270,10 @@ class Connection(HttpToolsProtocol):
         settings = self._settings
         return (
             self.url == _SHORT_URL
-            and 0 < self._body_left <= MAX_BODY
-            and self._is_idle
             and settings is not None
             and settings.shortcut is not None
+            and 0 < self._body_left <= min(MAX_BODY, settings.limits.max_body)
+            and self._is_idle
             and not self._is_crowded(settings.limits)
             and not self.flow.write_paused
             and not self.expect_100_continue
@@ -289,6 +289,7 @@ class Connection(HttpToolsProtocol):
         scope: Any = self.scope
         scope["method"] = "POST"
         scope["path"] = PATH
+        scope["raw_path"] = _SHORT_URL
         if not self._settings.shortcut(scope, body, partial(self._reply, cycle)):
             return False
         self.cycle = cycle
@@ -390,7 +391,6 @@ class _ShortCycle(RequestResponseCycle):
         self.keep_alive = keep_alive
         self.more_body = False
         self.disconnected = False
-        self.response_started = False
         self.response_complete = False
         self.message_event: Any = _NO_EVENT
 

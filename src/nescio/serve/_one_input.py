@@ -18,13 +18,14 @@ from nescio.serve.limits import Limits
 
 _NAME = "1"
 _MARK = b"\0"  # is in no JSON
+_MOST_CLASSES = 500  # of all models together: the answer stays below the 64 KiB of a piece
 
 
 class OneInput:
     """The models that are asked, and all of the answer but what they say.
 
     num_values: what a request takes in memory, see Limits.max_values. is_possible: whether one array suits
-    all models.
+    all models, and their answer is small: a large one goes out in pieces, and is counted.
     """
 
     def __init__(self, models: Sequence[ServedModel], limits: Limits) -> None:
@@ -35,7 +36,12 @@ class OneInput:
         self._frames = [(model, *_frame(model)) for model in models]
         self.num_values = sum(model.num_values for model in models)
         takes_texts = any(model.model.preprocess.kind == InputKind.TEXTS for model in models)
-        self.is_possible = not takes_texts and all(model.input_shape == self._shape for model in models)
+        num_classes = sum(len(model.model.classes) for model in models)
+        self.is_possible = (
+            not takes_texts
+            and num_classes <= _MOST_CLASSES
+            and all(model.input_shape == self._shape for model in models)
+        )
 
     def values_of(self, content_type: bytes, body: bytes) -> dict[ServedModel, Values] | None:
         """By model, what it takes of a body; None where that is anything but one plain input.

@@ -29,7 +29,7 @@ _KEEP_ALIVE_SECONDS = 20
 WATCH_SECONDS = 1.0
 # Of the garbage collector: so many objects more before it looks, where it is usually 700. A batch of requests
 # makes some thousands, which are nearly all gone with it.
-_GC_OBJECTS = 50_000
+_GC_OBJECTS = 10_000
 
 _log = logging.getLogger("nescio.serve")
 

@@ -111,7 +111,7 @@ class Service:
         if values is None:
             return False
 
-        def finish(error: Exception | None) -> None:
+        def on_end(error: Exception | None) -> None:
             self._reserved_values -= needed
             if error is not None:
                 end(error)
@@ -124,7 +124,7 @@ class Service:
                 end(answer)
 
         deadline = time.monotonic() + self._limits.answer_timeout
-        waiting = self._batcher.enqueue(values, deadline, _encode_whole, finish)
+        waiting = self._batcher.enqueue(values, deadline, _encode_whole, on_end)
         self._reserved_values += needed
         return True
 

@@ -1,7 +1,7 @@
 """Shortcut: one small input to its answer without a task of its own and without ASGI.
 
-Their turns take longer than all else that is done for an input beside the network. It knows the usual case
-alone: what it can't take as it is goes the way that all others go, and is refused there where it must be.
+A task and the way through ASGI take longer than all else that is done for an input beside the network. What
+can't be put into the queue as it is goes the way that all others go, and is refused there where it must be.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from starlette.types import Scope
 
 from nescio.serve._access import Access
-from nescio.serve._errors import RequestError, refusal_for
+from nescio.serve._errors import refusal_for
 from nescio.serve._logs import log_access
 from nescio.serve._metrics import Metrics
 from nescio.serve._middleware import HEADERS
@@ -49,7 +49,7 @@ class Shortcut:
             self._access.enter(scope)
             content_type = dict(scope["headers"]).get(b"content-type", b"")
             return self._service.begin_one(content_type, body, partial(self._end, scope, start, reply))
-        except RequestError:
+        except Exception:  # noqa: BLE001 - the usual way meets it again, and tells of it
             return False
 
     def _end(self, scope: Scope, start: float, reply: Reply, outcome: bytes | Exception) -> None:

@@ -166,10 +166,10 @@ class TrainingSettings:
     ) -> TrainingSettings:
         """The settings with a value for everything that was left open.
 
-        The same size of data gives the same values; they are what runs and model files hold. The batch size
-        is a power of two from 16 to 256, such that an epoch has about 64 batches. There are as many epochs
-        as make 1,000 steps for a small data set and, growing with the logarithm of its size, 3,500 for one
-        of 16,000 samples and more, but no fewer than 5 epochs.
+        The same size of data gives the same values to the same kind of network; they are what runs and model
+        files hold. The batch size is a power of two from 16 to 256, such that an epoch has about 64 batches.
+        There are as many epochs as make 1,000 steps for a small data set and, growing with the logarithm of
+        its size, 3,500 for one of 16,000 samples and more, but no fewer than 5 epochs.
 
         Args:
             num_train: Samples to train on.

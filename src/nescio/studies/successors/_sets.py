@@ -142,7 +142,7 @@ def _training(epochs: int, batch_size: int, learning_rate: float) -> Settings:
 
 
 def _head(in_features: int, num_classes: int, units: int) -> Settings:
-    """The perceptron that `nescio train` puts on the features of a frozen encoder."""
+    """The perceptron that `nescio train` puts on a frozen encoder; here each feature has its own scale."""
     return {"kind": "mlp", "in_features": in_features, "num_classes": num_classes, "hidden": (units,)}
 
 
@@ -276,7 +276,7 @@ _ALL = (
             "initialisation": "torch",
         },
         dropout=0.5,
-        training=_training(5, 256, 1e-3),
+        training=_training(40, 256, 1e-3),
         calibration=2500,
         arms=("softmax", "edl"),
     ),
