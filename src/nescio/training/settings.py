@@ -179,7 +179,7 @@ class TrainingSettings:
             rows: Whether the samples are rows of numbers.
             head_classes: Number of classes of a head on the features of a frozen encoder; None for any other
                 network. With fewer than 64 classes it gets fewer steps in proportion, but no fewer than 300:
-                one that is trained on and on is no more often right, and sure of what it has never seen.
+                one that is trained on and on is hardly more often right, and too sure.
 
         Returns:
             Settings without None, but for `patience` and `class_weight`, where None is a choice.
