@@ -76,6 +76,54 @@ def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
     assert answers == [{"a": [1]}, *({"a": [n + 1, n + 2], "b": [n + 1]} for n in range(1, 4))]
 
 
+def test_clients_who_ask_again_at_once_are_waited_for():
+    """Whoever is quick must not start a batch alone while the others are about to ask."""
+
+    class Slow(Recorder):
+        def __call__(self, model, inputs):
+            time.sleep(0.05)
+            return super().__call__(model, inputs)
+
+    async def client(queue, place):
+        for _ in range(5):
+            await queue.submit({"a": rows(place)}, soon())
+            await asyncio.sleep(0.0005 * place)
+
+    async def scenario():
+        compute = Slow()
+        queue = batcher(compute)
+        await asyncio.gather(*(client(queue, place) for place in range(8)))
+        await queue.close()
+        return compute.batches
+
+    batches = asyncio.run(scenario())
+    assert len(batches) <= 8  # of 5 rounds; one after the other there would be more than ten
+    assert sum(size for _, size in batches) == 40
+
+
+def test_one_who_does_not_ask_again_is_not_waited_for_long():
+    async def scenario():
+        compute = Recorder()
+        queue = batcher(compute)
+        first = await held(queue, compute)
+        second = asyncio.create_task(queue.submit({"a": rows(1)}, soon()))
+        await asyncio.sleep(0.4)  # the batch takes so long
+        compute.free.set()
+        await asyncio.gather(first, second)
+        compute.free.clear()
+        third = asyncio.create_task(queue.submit({"a": rows(2)}, soon()))
+        start = time.monotonic()
+        while queue.num_waiting:
+            await asyncio.sleep(0.001)
+        waited = time.monotonic() - start
+        compute.free.set()
+        assert await third == {"a": [3]}
+        await queue.close()
+        return waited
+
+    assert asyncio.run(scenario()) < 0.15  # a quiet millisecond or two, not half of the time of the batch
+
+
 def test_a_batch_has_a_size():
     async def scenario():
         compute = Recorder()

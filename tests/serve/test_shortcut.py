@@ -8,6 +8,7 @@ from tests.serve.helpers import ONE, pair, pictures, served
 
 from nescio.serve import Limits, _service
 from nescio.serve._access import Access
+from nescio.serve._connection import Connection
 from nescio.serve._shortcut import Shortcut
 from nescio.serve.app import Application
 
@@ -49,8 +50,8 @@ def taken(monkeypatch):
     outcomes = []
     begin = Shortcut.begin
 
-    def spied(self, scope, body, reply):
-        outcomes.append(begin(self, scope, body, reply))
+    def spied(self, admitted, body, reply):
+        outcomes.append(begin(self, admitted, body, reply))
         return outcomes[-1]
 
     monkeypatch.setattr(Shortcut, "begin", spied)
@@ -177,7 +178,7 @@ def test_who_may_not_ask_is_refused_as_ever(taken):
         return without[0], wrong[0], right[0]
 
     assert run(scenario, access=Access("secret")) == (401, 401, 200)
-    assert taken == [False, False, True]
+    assert taken == [True]
 
 
 def test_an_error_of_a_model_is_told_in_the_same_words(taken, monkeypatch):
@@ -260,6 +261,82 @@ def test_one_connection_asks_again_and_again(taken):
     assert [answer[0] for answer in answers] == [200] * 3
     assert answers[0][2] == answers[1][2] == answers[2][2]
     assert taken == [True] * 3
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """What came to the parser."""
+    pieces = []
+    parse = Connection._parse
+
+    def spied(self, data):
+        pieces.append(data)
+        parse(self, data)
+
+    monkeypatch.setattr(Connection, "_parse", spied)
+    return pieces
+
+
+def test_a_head_that_is_known_is_not_parsed_again(taken, parsed):
+    bodies = [pictures(1, seed=seed).numpy().tobytes() for seed in (1, 2, 1)]
+
+    async def scenario(address):
+        alone = [await asked(address, request(body, RAW)) for body in bodies]
+        parsed.clear()
+        reader, writer = await asyncio.open_connection(*address)
+        together = []
+        for body in bodies:
+            writer.write(request(body, RAW))
+            together.append(await read_answer(reader))
+        writer.close()
+        return alone, together
+
+    alone, together = run(scenario)
+    assert [answer[2] for answer in together] == [answer[2] for answer in alone]
+    assert without_date(together[1][1]) == without_date(alone[1][1])
+    assert parsed == [request(bodies[0], RAW)]
+    assert taken == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [(b"\r\n\r\n", b""), (b"", b"\r\n")],
+    ids=["before", "behind"],
+)
+def test_a_head_with_something_around_it_is_not_kept(taken, parsed, before, behind):
+    async def scenario(address):
+        reader, writer = await asyncio.open_connection(*address)
+        answers = []
+        for _ in range(2):
+            writer.write(before + request(PICTURE, RAW) + behind)
+            answers.append(await read_answer(reader))
+        writer.close()
+        return answers
+
+    first, second = run(scenario)
+    assert first[0] == second[0] == 200
+    assert first[2] == second[2]
+    assert len(parsed) == 2
+
+
+@pytest.mark.parametrize("stray", [b"X", b"POST /v1/opin"])
+def test_a_known_head_behind_the_beginning_of_another_is_not_taken_for_a_request(taken, stray):
+    async def scenario(address):
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(request(PICTURE, RAW))
+        first = await read_answer(reader)
+        writer.write(stray)
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.write(request(PICTURE, RAW))
+        second = await read_answer(reader)
+        writer.close()
+        return first[0], second[0]
+
+    first, second = run(scenario)
+    assert first == 200
+    assert second in (400, 404)
+    assert taken == [True]
 
 
 @pytest.mark.parametrize(

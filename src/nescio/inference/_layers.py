@@ -37,7 +37,8 @@ def prepared_parts(
     check: is called with every batch of inputs that lie on the disk. Of large inputs fewer are taken.
     """
     device = next(model.module.parameters()).device
-    model.module.eval()
+    if any(part.training for part in model.module.modules()):  # to look is quicker than to set them all
+        model.module.eval()
     batch_size = max(1, min(batch_size, _NUMBERS // max(1, math.prod(inputs.shape[1:]))))
     if model.encoder is not None:
         model.encoder.module.to(device)

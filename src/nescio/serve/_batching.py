@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ Finish = Callable[[list[Any]], list[Any]]
 OnEnd = Callable[[Exception | None], None]
 Model = TypeVar("Model")
 _QUIET_TURNS = 3  # of the event loop, some microseconds each
+_QUIET_SECONDS = 0.001  # as finely as the event loop measures
+_MAX_GATHERING = 1.0  # times what the last batch took
 
 _log = logging.getLogger(__name__)
 
@@ -73,11 +75,19 @@ class _Job:
         waiting.num_open += 1
 
 
+class _Company(NamedTuple):
+    """Inputs that may be there again soon, and until when that is worth waiting for."""
+
+    num_inputs: int
+    until: float
+
+
 class Batcher:
     """Bounded queues, one for each model, before one thread that computes.
 
     While the thread works, requests gather; then all that wait for the same model go together, the oldest
-    first. A lone request waits for company no longer than some turns of the event loop.
+    first. A lone request waits for company no longer than some turns of the event loop. Clients who were just
+    answered mostly ask again at once: a batch that takes long is worth waiting for them a little.
 
     predict: for a model and inputs (N, ...), one answer for each; called in the thread.
     batch_size: inputs that go together. max_queue: inputs that may wait.
@@ -99,6 +109,7 @@ class Batcher:
         self._queues: dict[Any, deque[_Job]] = {}
         self._thread = _new_thread()
         self._task: asyncio.Task[None] | None = None
+        self._company = _Company(0, until=0.0)
         self.num_waiting = 0
 
     @property
@@ -177,12 +188,29 @@ class Batcher:
             # A model that nobody asks for any more, as another is served in its place, is not held.
             self._queues = {model: queue for model, queue in self._queues.items() if queue}
             self._on_change(self.num_waiting)
-            for job, outcome in await loop.run_in_executor(self._thread, self._compute, batches):
+            start = time.monotonic()
+            outcomes = await loop.run_in_executor(self._thread, self._compute, batches)
+            end = time.monotonic()
+            num_active = self.num_waiting + sum(job.size for job, _ in outcomes)
+            self._company = _Company(num_active, until=end + _MAX_GATHERING * (end - start))
+            for job, outcome in outcomes:
                 _settle(job, outcome)
         self._task = None
 
     async def _gather(self) -> None:
-        """Let requests that are arriving now come in: until a few turns of the loop bring no more."""
+        """Let requests that are arriving now come in."""
+        if time.monotonic() >= self._company.until:
+            await self._gather_turns()
+            return
+        num_expected = min(self._company.num_inputs, self._batch_size * len(self._queues))
+        while self.num_waiting < num_expected and time.monotonic() + _QUIET_SECONDS < self._company.until:
+            before = self.num_waiting
+            await asyncio.sleep(_QUIET_SECONDS)
+            if self.num_waiting == before:
+                return
+
+    async def _gather_turns(self) -> None:
+        """Until a few turns of the event loop bring no more."""
         quiet_turns = 0
         while quiet_turns < _QUIET_TURNS:
             before = self.num_waiting

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from nescio.serve._errors import RequestError, too_many_connections
-from nescio.serve._shortcut import MAX_BODY, PATH, Reply, lines_of
+from nescio.serve._shortcut import MAX_BODY, PATH, Admitted, Shortcut, lines_of
 from nescio.serve.limits import Limits
 
 IDLE_SECONDS = 20.0
@@ -34,6 +34,7 @@ MAX_HEAD = 2**16  # bytes of the request line and the headers, and again of the 
 MAX_HEADERS = 256
 STATE = "nescio"  # the name of ConnectionSettings in the state that the lifespan gives
 _SHORT_URL = PATH.encode()
+_HEAD_END = b"\r\n\r\n"
 _PIECE = 1024  # bytes that are parsed at a time where a request may end in them
 
 Headers = list[tuple[bytes, bytes]]
@@ -45,19 +46,32 @@ class ConnectionSettings:
 
     refuse: answers a request that comes while there are too many connections. refusal: for an error that the
     server makes before there is a request, its headers and its body; it is counted. shortcut: takes requests
-    for opinions that have arrived at once, see `Shortcut.begin`; None where there is none.
+    for opinions that have arrived at once; None where there is none.
     """
 
     limits: Limits
     refuse: ASGIApp
     refusal: Callable[[RequestError], tuple[Headers, bytes]]
-    shortcut: Callable[[Scope, bytes, Reply], bool] | None = None
+    shortcut: Shortcut | None = None
 
 
 class State(ServerState):
     """What the connections of a server share. is_ending: the server was told to stop."""
 
     is_ending: bool = False
+
+
+@dataclass(frozen=True)
+class _ShortRequest:
+    """A request that took the shortcut, for the next one that begins with the same bytes.
+
+    head: all before the body. size: of head and body together.
+    """
+
+    head: bytes
+    size: int
+    admitted: Admitted
+    keep_alive: bool
 
 
 class Connection(HttpToolsProtocol):
@@ -78,6 +92,9 @@ class Connection(HttpToolsProtocol):
     _is_in_head = True
     _has_too_many_headers = False
     _held_body: bytes | None = None  # of a request that may be one for the shortcut
+    _is_between = True  # requests: the parser has seen nothing of a next one
+    _arrived = b""  # what is being parsed, where it begins with a request
+    _last_short: _ShortRequest | None = None
 
     def __init__(
         self,
@@ -114,7 +131,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._unread:
             self._unread += data
-        elif not self._is_refused:
+        elif not self._is_refused and not self._is_taken_again(data):
             self._parse(data)
 
     def pause_writing(self) -> None:
@@ -131,6 +148,7 @@ class Connection(HttpToolsProtocol):
     # From the parser
 
     def on_message_begin(self) -> None:
+        self._is_between = False
         self._is_in_head = True
         self._body_left = 0
         super().on_message_begin()
@@ -167,6 +185,7 @@ class Connection(HttpToolsProtocol):
             self._held_body += body
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         self._has_advanced = True
         self._body_left = 0
         if self._held_body is not None:
@@ -179,7 +198,10 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if not self.flow.write_paused:
             self._cancel_write_timer()
-        super().on_response_complete()
+        if isinstance(self.cycle, _ShortCycle) and not self.pipeline:
+            self.server_state.total_requests += 1  # reading goes on, and `_close_if_idle` looks at the rest
+        else:
+            super().on_response_complete()
         if not self.pipeline and self._unread and not self.transport.is_closing():
             data = self._unread
             self._unread = b""
@@ -217,7 +239,10 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Feed the parser, until there is a request that must wait for another, or something is wrong."""
+        if self._is_between:
+            self._arrived = data
         self._parse_pieces(data)
+        self._arrived = b""
         if self._held_body is not None and not self._is_refused:
             self._begin_held()  # its end has not arrived
 
@@ -273,24 +298,50 @@ class Connection(HttpToolsProtocol):
             and settings is not None
             and settings.shortcut is not None
             and 0 < self._body_left <= min(MAX_BODY, settings.limits.max_body)
-            and self._is_idle
-            and not self._is_crowded(settings.limits)
-            and not self.flow.write_paused
+            and self._has_room(settings.limits)
             and not self.expect_100_continue
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
             and not self.parser.should_upgrade()
         )
 
+    def _has_room(self, limits: Limits) -> bool:
+        """For a request that is begun at once."""
+        return self._is_idle and not self.flow.write_paused and not self._is_crowded(limits)
+
     def _is_taken_by_shortcut(self, body: bytes) -> bool:
         assert self._settings is not None
         assert self._settings.shortcut is not None
-        cycle = _ShortCycle(self.parser.should_keep_alive() and not self._is_ending)
         scope: Any = self.scope
         scope["method"] = "POST"
         scope["path"] = PATH
         scope["raw_path"] = _SHORT_URL
-        if not self._settings.shortcut(scope, body, partial(self._reply, cycle)):
+        admitted = self._settings.shortcut.admit(scope)
+        if admitted is None:
+            return False
+        head = self._arrived[: len(self._arrived) - len(body)]
+        request = _ShortRequest(head, len(self._arrived), admitted, self.parser.should_keep_alive())
+        # Only where nothing stands before the head or behind the body.
+        if self._arrived.find(_HEAD_END) + len(_HEAD_END) == len(head):
+            self._last_short = request
+        return self._begin_short(request, body)
+
+    def _is_taken_again(self, data: bytes) -> bool:
+        """Whether the shortcut takes it: the head of the last one that it took, to the byte, and a body."""
+        last = self._last_short
+        if last is None or len(data) != last.size or not data.startswith(last.head):
+            return False
+        assert self._settings is not None
+        if not self._is_between or not self._has_room(self._settings.limits):
+            return False
+        self._unset_keepalive_if_required()
+        return self._begin_short(last, data[len(last.head) :])
+
+    def _begin_short(self, request: _ShortRequest, body: bytes) -> bool:
+        assert self._settings is not None
+        assert self._settings.shortcut is not None
+        cycle = _ShortCycle(request.keep_alive and not self._is_ending)
+        if not self._settings.shortcut.begin(request.admitted, body, partial(self._reply, cycle)):
             return False
         self.cycle = cycle
         self._active = cycle

@@ -12,11 +12,13 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from nescio.errors import NescioError
 from nescio.inference.model import TrainedModel
+from nescio.serve._accepting import Acceptor, Share
 from nescio.serve._access import Access
 from nescio.serve._connection import LAST_CALL_SECONDS, State
 from nescio.serve._files import ModelFiles
@@ -52,9 +54,12 @@ class ServerSettings:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with an end at which requests that have arrived are answered."""
+    """uvicorn's, with an end at which requests that have arrived are answered.
 
-    def __init__(self, application: Application) -> None:
+    share: of the connections, where several processes take them from the same sockets.
+    """
+
+    def __init__(self, application: Application, share: Share | None = None) -> None:
         super().__init__(
             uvicorn.Config(
                 application.router,
@@ -71,11 +76,21 @@ class Server(uvicorn.Server):
             )
         )
         self.server_state = State()
+        self._share = share
         self.on_started: Callable[[], None] = lambda: None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if self._share is None or sockets is None or sys.platform == "win32":  # its loops have no add_reader
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            for listener in sockets:
+                acceptor: Any = Acceptor(listener, self._protocol, self._num_connections, self._share)
+                self.servers.append(acceptor)
         self.on_started()
+
+    def _num_connections(self) -> int:
+        return len(self.server_state.connections)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept for a while still, and answer; then finish what was accepted."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nescio.errors import ModelFileError, NescioError
+from nescio.serve._accepting import Share, new_shares
 from nescio.serve._files import ModelFiles
 from nescio.serve._metrics import SHARED_DIR
 from nescio.serve._models import store_networks
@@ -94,6 +95,7 @@ class Supervisor:
         self._shared_dir = Path(tempfile.mkdtemp(prefix="nescio-"))
         self._copies: dict[str, Path] = {}
         self._num_reads = 0
+        self._shares = new_shares(settings.workers)
         self._workers: list[_Worker] = []
         self._is_ending = False
         self._must_reload = False
@@ -107,7 +109,7 @@ class Supervisor:
             self._copies = self._read()
             self._catch_signals()
             self._on_ready()
-            self._workers = [self._new_worker() for _ in range(self._settings.workers)]
+            self._workers = [self._new_worker(share) for share in self._shares]
             next_look = time.monotonic() + WATCH_SECONDS
             while not self._is_ending:
                 self._hear_workers()
@@ -149,8 +151,9 @@ class Supervisor:
             raise ModelFileError(self._files.in_words(error, copies)) from error
         return copies
 
-    def _new_worker(self) -> _Worker:
-        return _Worker((self._listener, self._copies, self._settings, self._shared_dir))
+    def _new_worker(self, share: Share) -> _Worker:
+        share.clear()  # of the one before it
+        return _Worker((self._listener, share, self._copies, self._settings, self._shared_dir))
 
     def _hear_workers(self) -> None:
         """Wait for one to say something or to end, or for a signal."""
@@ -172,7 +175,7 @@ class Supervisor:
                 time.sleep(0.05)
                 continue
             worker.channel.close()
-            self._workers[place] = self._new_worker()
+            self._workers[place] = self._new_worker(self._shares[place])
             _log.warning(
                 "worker %d ended with code %s; worker %d is started in its place",
                 worker.process.pid,

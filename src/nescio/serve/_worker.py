@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from nescio.errors import NescioError
+from nescio.serve._accepting import Share
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
 from nescio.serve._models import load_stored
@@ -32,6 +33,7 @@ SHOWN = "shown"
 def run_worker(
     channel: Channel,
     listener: socket.socket,
+    share: Share,
     paths: Mapping[str, Path],
     settings: ServerSettings,
     shared_dir: Path,
@@ -45,7 +47,7 @@ def run_worker(
     remove_dead_processes()  # this process may be in place of another
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
     application = application_of(load_stored(paths), settings)
-    server = Server(application)
+    server = Server(application, share)
     orders = _Orders(channel, application)
     server.on_started = orders.start
     spare_garbage_collector()

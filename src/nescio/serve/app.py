@@ -122,7 +122,7 @@ class Application:
         )
         shortcut = Shortcut(self._service, self._access, self._metrics, access_log)
         connections = ConnectionSettings(
-            self._limits, middleware(_refuse, direct={}), self._refusal, shortcut.begin
+            self._limits, middleware(_refuse, direct={}), self._refusal, shortcut
         )
         return Router(
             routes,
