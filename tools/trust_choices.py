@@ -7,6 +7,8 @@ python tools/trust_choices.py texts             frozen MiniLM on CLINC150, witho
 python tools/trust_choices.py heads SET A,N     a head on the frozen encoder of a set of the study,
                                                 trained without every N-th class, from the A-th on; only its
                                                 training part is used. --weight W: the divergence weight
+python tools/trust_choices.py shapes SET A,N    the same, or a table in place of a set: what is finally said,
+                                                for several shapes from distance to trust
 
 What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope questions is not chosen by
 them: none of them is used here. docs/decisions/0021 has the numbers.
@@ -15,7 +17,7 @@ them: none of them is used here. docs/decisions/0021 has the numbers.
 import argparse
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,8 +35,9 @@ from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference._layers import features_at
 from nescio.methods import EDL
 from nescio.metrics import summary
-from nescio.posthoc import _distances
+from nescio.posthoc import Temperature, Trust, _distances
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, fit_distance
+from nescio.posthoc.state import Posthoc
 from nescio.studies.successors._sets import SETS
 from nescio.training import Samples
 
@@ -192,48 +195,98 @@ def texts() -> None:
     print_rows("scaled", scaled[0], train.labels, scaled[1], {"left out": scaled[2]})
 
 
-def heads(name: str, first: int, step: int, weight: float | None) -> None:
-    """A head on a frozen encoder: distances at three layers, and what is finally said."""
-    study_set = SETS[name]
-    data = study_set.known.load("train")
-    left_out = list(data.classes[first::step])
-    known, ood = without(data, left_out)
+@dataclass(frozen=True)
+class Trial:
+    """A model that was trained without some classes, and the parts of the data."""
+
+    model: TrainedModel
+    train: Any
+    calibration: Any
+    test: Any
+    ood: Any
+    is_encoded: bool
+
+    def calibrated(self) -> Posthoc:
+        """Temperature and trust, as the library fits them."""
+        found = calibrate(
+            self.model,
+            Samples(self.train.inputs, self.model.labels_of(self.train)),
+            Samples(self.calibration.inputs, self.model.labels_of(self.calibration)),
+            "all",
+            is_encoded=self.is_encoded,
+        )
+        assert found.posthoc is not None
+        return found.posthoc
+
+
+def trial_of(name: str, first: int, step: int, weight: float | None) -> Trial:
+    """A head on the frozen encoder of a set of the study, or a perceptron on a table, without some classes.
+
+    Every step-th class is left out, from the first on. weight: of the divergence; None for the library's.
+    """
+    study_set = SETS.get(name)
+    data = load(name) if study_set is None else study_set.known.load("train")
+    known, ood = without(data, list(data.classes[first::step]))
     rest, test = split(known, HELD_OUT, 0)
     train, calibration = split(rest, CALIBRATION, 0)
-    spec = spec_from_dict(
-        {**study_set.encoder, "num_classes": len(known.classes), "dropout": study_set.dropout}
-    )
-    settings = TrainingSettings(**{**study_set.training, "seed": 0})
     method = EDL() if weight is None else EDL(divergence_weight=weight)
-    model = TrainedModel.train(train, method, spec, settings)
-    hidden = spec.distance_layer
-    for layer in (INPUTS, hidden):
-        features = {"left out": features_at(model, ood.inputs, layer)}
-        of_known = features_at(model, test.inputs, layer)
-        labels = model.labels_of(train)
-        of_train = features_at(model, train.inputs, layer)
+    if study_set is None:
+        model = TrainedModel.train(train, method, settings=TrainingSettings(seed=0))
+    else:
+        spec = spec_from_dict(
+            {**study_set.encoder, "num_classes": len(known.classes), "dropout": study_set.dropout}
+        )
+        settings = TrainingSettings(**{**study_set.training, "seed": 0})
+        model = TrainedModel.train(train, method, spec, settings)
+    return Trial(model, train, calibration, test, ood, is_encoded=study_set is not None)
+
+
+def heads(trial: Trial) -> None:
+    """Distances at two layers, and what is finally said."""
+    model = trial.model
+    assert model.network is not None
+    for layer in (INPUTS, model.network.distance_layer):
+        features = {"left out": features_at(model, trial.ood.inputs, layer)}
+        of_known = features_at(model, trial.test.inputs, layer)
+        labels = model.labels_of(trial.train)
+        of_train = features_at(model, trial.train.inputs, layer)
         print_rows(layer, of_train, labels, of_known, features, lengths=(True,))
-    print_said("as trained", model, test, ood)
+    print_said("as trained", trial, None)
     for directions in DIRECTIONS_OF_HEADS:
         _distances.DIRECTIONS = directions
-        said = calibrate(
-            model,
-            Samples(train.inputs, model.labels_of(train)),
-            Samples(calibration.inputs, model.labels_of(calibration)),
-            "all",
-            is_encoded=True,
-        )
-        print_said(f"calibrated, {directions} directions", replace(model, posthoc=said.posthoc), test, ood)
+        print_said(f"calibrated, {directions} directions", trial, trial.calibrated())
 
 
-def print_said(name: str, model: TrainedModel, test: Any, ood: Any) -> None:
+def shapes(trial: Trial) -> None:
+    """What is finally said, with trust at a half for several shares of known inputs, and as it was before."""
+    posthoc = trial.calibrated()
+    trust = posthoc.trust
+    assert trust is not None
+    assert trust.layer is not None
+    features = features_at(trial.model, trial.calibration.inputs, trust.layer)
+    prediction = trial.model.predict(trial.calibration.inputs)
+    labels = trial.model.labels_of(trial.calibration)
+
+    def print_with(name: str, other: Trust) -> None:
+        temperature = Temperature.fit(prediction, labels, other(features))
+        print_said(name, trial, Posthoc(temperature, other))
+
+    print_said("as trained", trial, None)
+    print_with("the tail alone, half at 0.001", replace(trust, bulk=None, half_at=0.001))
+    for half_at in (0.001, 0.003, 0.01):
+        print_with(f"half at {half_at}", replace(trust, half_at=half_at))
+    print_with(f"by the errors: {trust.half_at:.5f}", trust)
+
+
+def print_said(name: str, trial: Trial, posthoc: Posthoc | None) -> None:
     """A line of what a model says of known inputs, and how well u tells those left out."""
-    known = model.predict(test.inputs)
-    figures = summary(known, model.labels_of(test))
-    found = auroc(known.uncertainty, model.predict(ood.inputs).uncertainty)
+    model = replace(trial.model, posthoc=posthoc)
+    known = model.predict(trial.test.inputs)
+    figures = summary(known, model.labels_of(trial.test))
+    found = auroc(known.uncertainty, model.predict(trial.ood.inputs).uncertainty)
     print(
         f"{name:30s} accuracy {100 * figures['accuracy']:.2f} %, ECE {100 * figures['ece']:.2f} %, "
-        f"NLL {figures['nll']:.3f}, AUROC by u {found:.4f}",
+        f"NLL {figures['nll']:.3f}, AURC {1000 * figures['aurc']:.2f} e-3, AUROC by u {found:.4f}",
         flush=True,
     )
 
@@ -241,7 +294,7 @@ def print_said(name: str, model: TrainedModel, test: Any, ood: Any) -> None:
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("images", "rows", "texts", "heads"))
+    parser.add_argument("what", choices=("images", "rows", "texts", "heads", "shapes"))
     parser.add_argument("source", nargs="?", default="")
     parser.add_argument("left_out", nargs="?", default="")
     parser.add_argument("--weight", type=float, help="the divergence weight of heads; default: the library's")
@@ -252,9 +305,11 @@ def main() -> None:
         images(given.source)
     elif given.what == "rows":
         rows(given.source, given.left_out.split(","))
-    elif given.what == "heads":
+    elif given.what in ("heads", "shapes"):
         first, step = given.left_out.split(",")
-        heads(given.source, int(first), int(step), given.weight)
+        trial = trial_of(given.source, int(first), int(step), given.weight)
+        show = heads if given.what == "heads" else shapes
+        show(trial)
     else:
         texts()
 

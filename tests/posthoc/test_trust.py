@@ -1,11 +1,19 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from scipy import stats
 
 from nescio.errors import InputError
-from nescio.posthoc.trust import LEAST_TRUST, MOST_HELD_OUT, Trust
+from nescio.posthoc.trust import (
+    LARGEST_HALF_AT,
+    LEAST_HALF_AT,
+    LEAST_TRUST,
+    MOST_HELD_OUT,
+    Trust,
+    half_at_for,
+)
 
 
 def drawn(count, features=8, seed=0):
@@ -55,6 +63,54 @@ def test_the_tail_is_log_linear_and_goes_on_below_the_least_p_value(trust):
         trust.at(distances), (shares / (shares + trust.half_at)).clamp_min(LEAST_TRUST), rtol=1e-4, atol=1e-6
     )
     assert float(trust.p_values_at(distances[-1:])) == pytest.approx(1 / 501)
+
+
+def test_before_the_tail_trust_follows_the_share_of_held_out_inputs(trust):
+    distances = trust.held_out[::7]
+    at_least_as_far = (trust.held_out >= distances[:, None]).float().mean(1)
+    shares = trust.half_at * trust.at(distances) / (1 - trust.at(distances))
+    before = distances <= trust.tail_start
+    torch.testing.assert_close(shares[before], at_least_as_far[before], rtol=0.12, atol=0.03)
+    assert float(trust.at(torch.tensor([-1e9]))) == pytest.approx(1 / (1 + trust.half_at), rel=1e-4)
+
+
+def test_known_inputs_lose_as_much_as_is_said(trust):
+    for half_at in (0.001, 0.01):
+        lost = 1 - replace(trust, half_at=half_at).at(trust.held_out).mean()
+        assert float(lost) == pytest.approx(half_at * math.log1p(1 / half_at), rel=0.15)
+
+
+@pytest.mark.parametrize("error", [0.01, 0.03, 0.06])
+def test_trust_takes_a_quarter_of_what_the_network_errs(error):
+    half_at = half_at_for(error)
+    assert half_at * math.log1p(1 / half_at) == pytest.approx(error / 4, rel=1e-6)
+
+
+def test_there_is_a_least_and_a_largest_half():
+    assert half_at_for(0.0) == pytest.approx(LEAST_HALF_AT)
+    assert half_at_for(1.0) == pytest.approx(LARGEST_HALF_AT)
+
+
+def test_without_a_bulk_it_goes_on_as_in_the_tail(trust):
+    """As in files of version 0.2, which say what they said."""
+    before = replace(trust, bulk=None)
+    beyond = trust.tail_start + torch.tensor([0.0, 1.0, 7.0])
+    torch.testing.assert_close(before.at(beyond), trust.at(beyond))
+    near = trust.tail_start - trust.tail_decay * torch.tensor([0.5, 2.0])
+    shares = trust.tail_share * torch.exp(torch.tensor([0.5, 2.0]))
+    torch.testing.assert_close(before.at(near), shares / (shares + trust.half_at))
+    settings = before.settings()
+    del settings["bulk"]
+    assert Trust.from_parts(settings, before.tensors()).bulk is None
+
+
+def test_distances_that_are_nearly_all_the_same_are_taken_too(trust):
+    same = torch.ones(500)
+    same[-3:] = torch.tensor([1.5, 2.0, 3.0])
+    fitted = Trust.of(lambda features: features[:, 0], same[:, None])
+    values = fitted.at(torch.tensor([0.0, 1.0, 1.1, 2.0, 9.0]))
+    assert values.isfinite().all()
+    assert (values.diff() <= 0).all()
 
 
 def test_the_decay_is_the_likeliest_of_an_exponential_tail():
@@ -149,7 +205,13 @@ def test_fields_that_do_not_fit_are_refused(trust):
         trust(torch.ones(2, 3))
     with pytest.raises(InputError, match="labels must be"):
         Trust.fit(drawn(100), drawn(60), labels=torch.zeros(3, dtype=torch.int64))
-    wrong = {"tail_decay": 0.0, "half_at": -1.0, "tail_share": 2.0, "tail_start": math.nan}
+    wrong = {
+        "tail_decay": 0.0,
+        "half_at": -1.0,
+        "tail_share": 2.0,
+        "tail_start": math.nan,
+        "bulk": ((0.5, 2.0), (0.9, 1.0)),
+    }
     for name, value in wrong.items():
         with pytest.raises(InputError, match=name):
             Trust.from_parts({**trust.settings(), name: value}, trust.tensors())

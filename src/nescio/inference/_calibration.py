@@ -13,10 +13,11 @@ from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows
 from nescio.errors import DataError, InputError
 from nescio.inference._layers import distance_layer, features_at
+from nescio.opinions.categorical import Prediction
 from nescio.posthoc._distances import MOST_PROTOTYPES
 from nescio.posthoc.state import Posthoc
 from nescio.posthoc.temperature import Temperature
-from nescio.posthoc.trust import LEAST_HELD_OUT, Trust
+from nescio.posthoc.trust import LEAST_HELD_OUT, Trust, half_at_for
 from nescio.training import Samples
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def calibrate(
     """
     done = {}
     skipped = {}
+    # As `predict` and the service will ask it: what is fitted is for their answers.
+    said = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
     trust = None
     layer = None
     if posthoc in ("all", "trust"):
@@ -104,7 +107,7 @@ def calibrate(
             try:
                 # What a head makes of an encoder's features counts by its direction, as those do themselves.
                 is_unit = is_encoded or model.network is None or model.network.compares_directions
-                trust = _fit_trust(model, training, held_out, layer, kind, is_unit, seed)
+                trust = _fit_trust(model, training, held_out, said, layer, kind, is_unit, seed)
                 done["trust"] = trust.describe()
             except InputError as error:
                 reason = str(error)
@@ -115,7 +118,7 @@ def calibrate(
         if len(held_out) < LEAST_SET_ASIDE:
             skipped["temperature"] = f"it needs {LEAST_SET_ASIDE} held-out inputs, got {len(held_out)}"
         else:
-            temperature = _fit_temperature(model, held_out, trust)
+            temperature = _fit_temperature(model, held_out, said, trust)
             done["temperature"] = temperature.describe()
     fitted = None
     if temperature is not None or trust is not None:
@@ -138,32 +141,35 @@ def _fit_trust(
     model: TrainedModel,
     training: Samples,
     held_out: Samples,
+    said: Prediction,
     layer: str,
     kind: str | None,
     is_unit: bool,
     seed: int,
 ) -> Trust:
     rows = _sampled_rows(training.labels, seed)
+    num_wrong = int((said.labels.cpu() != held_out.labels.cpu()).sum())
     trust = Trust.fit(
         features_at(model, select_rows(training.inputs, rows), layer),
         features_at(model, held_out.inputs, layer),
         labels=training.labels[rows],
         kind=kind,
         is_unit=is_unit,
+        half_at=half_at_for((num_wrong + 1) / (len(held_out) + 2)),
         seed=seed,
     )
     return replace(trust, layer=layer)
 
 
-def _fit_temperature(model: TrainedModel, held_out: Samples, trust: Trust | None) -> Temperature:
-    # As `predict` and the service will ask it: what is fitted is for their answers.
-    prediction = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
-    device = prediction.probabilities.device
+def _fit_temperature(
+    model: TrainedModel, held_out: Samples, said: Prediction, trust: Trust | None
+) -> Temperature:
+    device = said.probabilities.device
     factors = None
     if trust is not None:
         assert trust.layer is not None
         factors = trust(features_at(model, held_out.inputs, trust.layer)).to(device)
-    return Temperature.fit(prediction, held_out.labels.to(device), factors)
+    return Temperature.fit(said, held_out.labels.to(device), factors)
 
 
 def _sampled_rows(labels: Tensor, seed: int) -> Tensor:

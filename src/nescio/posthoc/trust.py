@@ -9,20 +9,22 @@ For inputs drawn as the held-out ones, and of any distribution, P(p <= a) <= a f
 known inputs, at most one in a hundred is said to have p <= 0.01 on average. It promises nothing of any single
 class of inputs, and nothing of OOD inputs: those that look like known ones have large p-values.
 
-No p-value is below 1 / (n + 1), however far an input lies. Trust needs more than that: the logarithm of the
-share of known inputs that lie at least as far is taken to fall linearly with the distance, as it does among
-the farthest fiftieth of held-out inputs,
+No p-value is below 1 / (n + 1), however far an input lies. Trust needs more than that: q is the share of
+known inputs that lie at least as far, with log q linear in the distance between some shares of the held-out
+inputs, and from the farthest fiftieth of them on as it falls among these,
 
-    log q = min(0, log(share) - (d - start) / decay),    t = q / (q + half_at)
+    log q = log(share) - (d - start) / decay,    t = q / (q + half_at)
 
-so the trust t falls from nearly 1 towards 0 without a least value, continuously.
+so the trust t falls from nearly 1 towards 0 without a least value, continuously. As q is uniform among known
+inputs, they lose half_at log(1 + 1 / half_at) of their mass on average.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -34,6 +36,9 @@ from nescio.errors import InputError
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
 
 HALF_AT = 0.001
+LEAST_HALF_AT = 1e-4
+LARGEST_HALF_AT = 0.01
+MASS_PER_ERROR = 0.25  # that known inputs lose, on average
 LEAST_HELD_OUT = 50  # below it, the farthest of them say little of how far a known input can lie
 MOST_HELD_OUT = 10_000  # more make a p-value finer than anybody needs, and every prediction slower
 LEAST_TRUST = 1e-6
@@ -43,6 +48,33 @@ _LARGEST_TAIL = 0.2
 _LEAST_DECAY = 1e-3  # of the spread of all distances: ties do not make the tail a step
 _LEAST_SPREAD = 1e-6
 _ROUNDING = 1e-5  # relative, of distances
+_SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # between which log q is linear
+
+
+def half_at_for(error: float) -> float:
+    """Where trust is a half, by the share of wrong answers on held-out data.
+
+    Known inputs lose a quarter as much of their mass, on average, as the network errs: where it is nearly
+    always right, all that trust takes makes it doubt too much; where it errs, distances tell more.
+
+    Args:
+        error: The share of wrong answers, 0 to 1.
+
+    Returns:
+        From 0.0001 to 0.01, see `Trust`.
+
+    Example:
+        >>> round(half_at_for(0.04), 4), round(half_at_for(0.5), 4)
+        (0.0015, 0.01)
+    """
+    low, high = math.log(LEAST_HALF_AT), math.log(LARGEST_HALF_AT)
+    for _ in range(50):
+        middle = (low + high) / 2
+        if math.exp(middle) * math.log1p(math.exp(-middle)) < MASS_PER_ERROR * error:
+            low = middle
+        else:
+            high = middle
+    return math.exp(high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +90,8 @@ class Trust:
         tail_start: The distance from which on the tail was fitted.
         tail_decay: The distance over which the share of known inputs falls by the factor e.
         half_at: The share of known inputs, at least as far as the input, at which the trust is a half.
+        bulk: Shares of the held-out inputs, falling, and the distances beyond which they lie, up to
+            `tail_start`. None: up to there log q goes on as in the tail, as in files of version 0.2.
         layer: The name of the layer of the network whose outputs are the features; None where features are
             given as arrays.
 
@@ -82,6 +116,7 @@ class Trust:
     tail_start: float
     tail_decay: float
     half_at: float = HALF_AT
+    bulk: tuple[tuple[float, float], ...] | None = None
     layer: str | None = None
 
     def __post_init__(self) -> None:
@@ -95,6 +130,8 @@ class Trust:
                 raise InputError(f"{name} must be above 0, got {value!r}")
         if self.tail_share > 1:
             raise InputError(f"tail_share must be at most 1, got {self.tail_share!r}")
+        if self.bulk is not None:
+            _require_falling([*self.bulk, (self.tail_share, self.tail_start)])
 
     @classmethod
     def fit(
@@ -179,7 +216,9 @@ class Trust:
         # The mean excess is the likeliest decay of an exponential tail.
         decay = float((exact(distances[count - in_tail :]) - start).mean())
         spread = max(float(distances[-1] - distances[0]), _LEAST_SPREAD)
-        return cls(distance, distances, in_tail / count, start, max(decay, _LEAST_DECAY * spread), half_at)
+        decay = max(decay, _LEAST_DECAY * spread)
+        bulk = _bulk_of(distances, in_tail / count, start)
+        return cls(distance, distances, in_tail / count, start, decay, half_at, bulk or None)
 
     def distances(self, features: Tensor) -> Tensor:
         """How far features lie from those of the training data.
@@ -229,9 +268,20 @@ class Trust:
 
     def at(self, distances: Tensor) -> Tensor:
         """The trust at distances (N,)."""
-        logs = math.log(self.tail_share) - (distances - self.tail_start) / self.tail_decay
-        share = logs.clamp_max(0).exp()
+        share = self._log_share(distances).exp()
         return (share / (share + self.half_at)).clamp_min(LEAST_TRUST)
+
+    def _log_share(self, distances: Tensor) -> Tensor:
+        """log q at distances (N,)."""
+        beyond = (distances - self.tail_start) / self.tail_decay
+        if self.bulk is None:
+            return (math.log(self.tail_share) - beyond).clamp_max(0)
+        points = [*self.bulk, (self.tail_share, self.tail_start)]
+        logs = math.log(points[0][0]) - beyond.clamp_min(0)
+        for (share, start), (next_share, end) in pairwise(points):
+            passed = ((distances - start) / (end - start)).clamp(0, 1)
+            logs = logs + math.log(next_share / share) * passed
+        return logs
 
     def to(self, device: torch.device | str) -> Trust:
         """The same trust on another device.
@@ -269,6 +319,7 @@ class Trust:
             "tail_start": self.tail_start,
             "tail_decay": self.tail_decay,
             "half_at": self.half_at,
+            "bulk": self.bulk,
             "layer": self.layer,
         }
 
@@ -288,7 +339,32 @@ class Trust:
         """
         fields = dict(settings)
         of_distance = fields.pop("distance")
+        bulk = fields.pop("bulk", None)
+        if bulk is not None:
+            fields["bulk"] = tuple((share, start) for share, start in bulk)
         return cls(distance_from(of_distance, tensors), tensors["held_out"].float(), **fields)
+
+
+def _bulk_of(distances: Tensor, tail_share: float, tail_start: float) -> tuple[tuple[float, float], ...]:
+    """Shares and where they begin, of ascending distances (n,); none at the same place as the next."""
+    count = len(distances)
+    points: list[tuple[float, float]] = []
+    for share in reversed(_SHARES):
+        start = float(distances[min(round((1 - share) * count), count - 1)])
+        end = points[-1][1] if points else tail_start
+        if share > tail_share and start < end:
+            points.append((share, start))
+    return tuple(reversed(points))
+
+
+def _require_falling(points: Sequence[tuple[float, float]]) -> None:
+    """Refuse points that are not at growing distances with falling shares of at most 1."""
+    shares = [share for share, _ in points]
+    starts = [start for _, start in points]
+    is_falling = all(one > other for one, other in pairwise(shares)) and shares[0] <= 1
+    is_growing = all(one < other for one, other in pairwise(starts)) and math.isfinite(starts[0])
+    if not is_falling or not is_growing:
+        raise InputError(f"bulk must be falling shares at growing distances, got {points[:-1]}")
 
 
 def _require_features(name: str, features: object, least: int) -> None:
