@@ -80,7 +80,7 @@ def test_known_inputs_lose_as_much_as_is_said(trust):
         assert float(lost) == pytest.approx(half_at * math.log1p(1 / half_at), rel=0.15)
 
 
-@pytest.mark.parametrize("error", [0.01, 0.03, 0.06])
+@pytest.mark.parametrize("error", [0.02, 0.03, 0.06])
 def test_trust_takes_a_quarter_of_what_the_network_errs(error):
     half_at = half_at_for(error)
     assert half_at * math.log1p(1 / half_at) == pytest.approx(error / 4, rel=1e-6)

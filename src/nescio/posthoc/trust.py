@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -36,7 +36,7 @@ from nescio.errors import InputError
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
 
 HALF_AT = 0.001
-LEAST_HALF_AT = 1e-4
+LEAST_HALF_AT = 5e-4
 LARGEST_HALF_AT = 0.01
 MASS_PER_ERROR = 0.25  # that known inputs lose, on average
 LEAST_HELD_OUT = 50  # below it, the farthest of them say little of how far a known input can lie
@@ -61,7 +61,7 @@ def half_at_for(error: float) -> float:
         error: The share of wrong answers, 0 to 1.
 
     Returns:
-        From 0.0001 to 0.01, see `Trust`.
+        From 0.0005 to 0.01, see `Trust`.
 
     Example:
         >>> round(half_at_for(0.04), 4), round(half_at_for(0.5), 4)
@@ -118,6 +118,7 @@ class Trust:
     half_at: float = HALF_AT
     bulk: tuple[tuple[float, float], ...] | None = None
     layer: str | None = None
+    _segments: tuple[Tensor, Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.held_out.ndim != 1 or len(self.held_out) == 0:
@@ -131,7 +132,9 @@ class Trust:
         if self.tail_share > 1:
             raise InputError(f"tail_share must be at most 1, got {self.tail_share!r}")
         if self.bulk is not None:
-            _require_falling([*self.bulk, (self.tail_share, self.tail_start)])
+            points = [*self.bulk, (self.tail_share, self.tail_start)]
+            _require_falling(points)
+            object.__setattr__(self, "_segments", _segments(points, self.held_out))
 
     @classmethod
     def fit(
@@ -276,12 +279,10 @@ class Trust:
         beyond = (distances - self.tail_start) / self.tail_decay
         if self.bulk is None:
             return (math.log(self.tail_share) - beyond).clamp_max(0)
-        points = [*self.bulk, (self.tail_share, self.tail_start)]
-        logs = math.log(points[0][0]) - beyond.clamp_min(0)
-        for (share, start), (next_share, end) in pairwise(points):
-            passed = ((distances - start) / (end - start)).clamp(0, 1)
-            logs = logs + math.log(next_share / share) * passed
-        return logs
+        assert self._segments is not None
+        starts, widths, steps = self._segments
+        passed = ((distances[:, None] - starts) / widths).clamp(0, 1)
+        return math.log(self.bulk[0][0]) - beyond.clamp_min(0) + passed @ steps
 
     def to(self, device: torch.device | str) -> Trust:
         """The same trust on another device.
@@ -355,6 +356,14 @@ def _bulk_of(distances: Tensor, tail_share: float, tail_start: float) -> tuple[t
         if share > tail_share and start < end:
             points.append((share, start))
     return tuple(reversed(points))
+
+
+def _segments(points: Sequence[tuple[float, float]], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Between shares at distances: where each part begins, how wide it is, how much log q changes in it."""
+    starts = [start for _, start in points[:-1]]
+    widths = [end - start for (_, start), (_, end) in pairwise(points)]
+    steps = [math.log(later / share) for (share, _), (later, _) in pairwise(points)]
+    return like.new_tensor(starts), like.new_tensor(widths), like.new_tensor(steps)
 
 
 def _require_falling(points: Sequence[tuple[float, float]]) -> None:
