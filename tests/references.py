@@ -9,6 +9,7 @@ that paper and name their own source.
 """
 
 import math
+from collections import Counter
 from functools import lru_cache
 
 import mpmath as mp
@@ -81,7 +82,29 @@ def _label(y, K):
 
 
 def _alpha(evidence):
-    return [1 + mp.mpf(e) for e in evidence]
+    return _each(lambda e: 1 + mp.mpf(e), evidence)
+
+
+def _strength(evidence):
+    return len(evidence) + _total(mp.mpf, evidence)
+
+
+def _mean(evidence):
+    S = _strength(evidence)
+    return _each(lambda e: (1 + mp.mpf(e)) / S, evidence)
+
+
+def _each(function, *columns):
+    """The function of every class; of classes that are alike it is computed once, for rows of thousands."""
+    rows = list(zip(*columns, strict=True))
+    known = {row: function(*row) for row in set(rows)}
+    return [known[row] for row in rows]
+
+
+def _total(function, *columns):
+    """The sum of a function over the classes, those that are alike at once."""
+    counts = Counter(zip(*columns, strict=True))
+    return mp.fsum(count * function(*row) for row, count in counts.items())
 
 
 # ---------------------------------------------------------------------------------------------- exact, losses
@@ -90,17 +113,17 @@ def _alpha(evidence):
 def exact_type2(evidence, y):
     """sum_j y_j (log S - log alpha_j), eq. 3."""
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        log_S = mp.log(mp.fsum(alpha))
-        return mp.fsum(t * (log_S - mp.log(a)) for t, a in zip(label, alpha, strict=True) if t)
+        label = _label(y, len(evidence))
+        log_S = mp.log(_strength(evidence))
+        return _total(lambda t, e: t * (log_S - mp.log(1 + mp.mpf(e))) if t else 0, label, evidence)
 
 
 def exact_type2_gradient(evidence, y):
     """d/de_k = (sum_j y_j) / S - y_k / alpha_k, from eq. 3."""
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        common = mp.fsum(label) / mp.fsum(alpha)
-        return [common - t / a for t, a in zip(label, alpha, strict=True)]
+        label = _label(y, len(evidence))
+        common = mp.fsum(label) / _strength(evidence)
+        return _each(lambda t, e: common - t / (1 + mp.mpf(e)), label, evidence)
 
 
 def exact_cross_entropy(evidence, y):
@@ -108,8 +131,8 @@ def exact_cross_entropy(evidence, y):
     digits = exact_digits(evidence)
     with mp.workdps(digits):
         label = _label(y, len(evidence))
-        psi_S = mp.digamma(mp.fsum(_alpha(evidence)))
-        return mp.fsum(t * (psi_S - _digamma(e, digits)) for t, e in zip(label, evidence, strict=True) if t)
+        psi_S = mp.digamma(_strength(evidence))
+        return _total(lambda t, e: t * (psi_S - _digamma(e, digits)) if t else 0, label, evidence)
 
 
 def exact_cross_entropy_gradient(evidence, y):
@@ -117,17 +140,15 @@ def exact_cross_entropy_gradient(evidence, y):
     digits = exact_digits(evidence)
     with mp.workdps(digits):
         label = _label(y, len(evidence))
-        common = mp.fsum(label) * exact_trigamma(mp.fsum(_alpha(evidence)))
-        return [common - (t * _trigamma(e, digits) if t else 0) for t, e in zip(label, evidence, strict=True)]
+        common = mp.fsum(label) * exact_trigamma(_strength(evidence))
+        return _each(lambda t, e: common - (t * _trigamma(e, digits) if t else 0), label, evidence)
 
 
 def exact_squared_error(evidence, y):
     """sum_j (y_j - p_j)^2 + p_j (1 - p_j) / (S + 1), eq. 5."""
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        S = mp.fsum(alpha)
-        p = [a / S for a in alpha]
-        return mp.fsum((t - q) ** 2 + q * (1 - q) / (S + 1) for t, q in zip(label, p, strict=True))
+        label, p, S = _label(y, len(evidence)), _mean(evidence), _strength(evidence)
+        return _total(lambda t, q: (t - q) ** 2 + q * (1 - q) / (S + 1), label, p)
 
 
 def exact_squared_error_gradient(evidence, y):
@@ -136,33 +157,25 @@ def exact_squared_error_gradient(evidence, y):
     d/de_k = -2 (y_k - p_k - R) / S - 2 (p_k - Q) / (S (S + 1)) - (1 - Q) / (S + 1)^2.
     """
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        S = mp.fsum(alpha)
-        p = [a / S for a in alpha]
-        Q = mp.fsum(q * q for q in p)
-        R = mp.fsum((t - q) * q for t, q in zip(label, p, strict=True))
+        label, p, S = _label(y, len(evidence)), _mean(evidence), _strength(evidence)
+        Q = _total(lambda q: q * q, p)
+        R = _total(lambda t, q: (t - q) * q, label, p)
         common = (1 - Q) / (S + 1) ** 2
-        return [
-            -2 * (t - q - R) / S - 2 * (q - Q) / (S * (S + 1)) - common for t, q in zip(label, p, strict=True)
-        ]
+        return _each(lambda t, q: -2 * (t - q - R) / S - 2 * (q - Q) / (S * (S + 1)) - common, label, p)
 
 
 def exact_brier(evidence, y):
     """sum_j (y_j - p_j)^2, eq. 5 without its variance; Chen et al. 2024 (R-EDL)."""
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        S = mp.fsum(alpha)
-        return mp.fsum((t - a / S) ** 2 for t, a in zip(label, alpha, strict=True))
+        return _total(lambda t, q: (t - q) ** 2, _label(y, len(evidence)), _mean(evidence))
 
 
 def exact_brier_gradient(evidence, y):
     """With R = sum_j (y_j - p_j) p_j: d/de_k = -2 (y_k - p_k - R) / S."""
     with mp.workdps(exact_digits(evidence)):
-        alpha, label = _alpha(evidence), _label(y, len(evidence))
-        S = mp.fsum(alpha)
-        p = [a / S for a in alpha]
-        R = mp.fsum((t - q) * q for t, q in zip(label, p, strict=True))
-        return [-2 * (t - q - R) / S for t, q in zip(label, p, strict=True)]
+        label, p, S = _label(y, len(evidence)), _mean(evidence), _strength(evidence)
+        R = _total(lambda t, q: (t - q) * q, label, p)
+        return _each(lambda t, q: -2 * (t - q - R) / S, label, p)
 
 
 def exact_divergence(evidence):
@@ -172,27 +185,27 @@ def exact_divergence(evidence):
     """
     digits = exact_digits(evidence)
     with mp.workdps(digits):
-        S = mp.fsum(_alpha(evidence))
+        S = _strength(evidence)
         psi_S = mp.digamma(S)
         gammas = (
-            mp.loggamma(S) - mp.loggamma(len(evidence)) - mp.fsum(_log_gamma(e, digits) for e in evidence)
+            mp.loggamma(S) - mp.loggamma(len(evidence)) - _total(lambda e: _log_gamma(e, digits), evidence)
         )
-        return gammas + mp.fsum(mp.mpf(e) * (_digamma(e, digits) - psi_S) for e in evidence)
+        return gammas + _total(lambda e: mp.mpf(e) * (_digamma(e, digits) - psi_S), evidence)
 
 
 def exact_divergence_gradient(evidence):
     """d/de_k = e_k psi'(alpha_k) - (S - K) psi'(S), from the divergence above."""
     digits = exact_digits(evidence)
     with mp.workdps(digits):
-        total = mp.fsum(mp.mpf(e) for e in evidence)
+        total = _total(mp.mpf, evidence)
         common = total * exact_trigamma(total + len(evidence))
-        return [mp.mpf(e) * _trigamma(e, digits) - common for e in evidence]
+        return _each(lambda e: mp.mpf(e) * _trigamma(e, digits) - common, evidence)
 
 
 def exact_misleading(evidence, y):
     """The evidence against the label, (1 - y) * e: alpha~ - 1 of the paper's alpha~ = y + (1 - y) * alpha."""
     with mp.workdps(50):
-        return [(1 - t) * mp.mpf(e) for t, e in zip(_label(y, len(evidence)), evidence, strict=True)]
+        return _each(lambda t, e: (1 - t) * mp.mpf(e), _label(y, len(evidence)), evidence)
 
 
 def exact_misleading_divergence(evidence, y):
@@ -204,7 +217,7 @@ def exact_misleading_divergence_gradient(evidence, y):
     """d/de_k = (1 - y_k) dKL/dalpha~_k."""
     inner = exact_divergence_gradient(exact_misleading(evidence, y))
     with mp.workdps(50):
-        return [(1 - t) * d for t, d in zip(_label(y, len(evidence)), inner, strict=True)]
+        return _each(lambda t, d: (1 - t) * d, _label(y, len(evidence)), inner)
 
 
 # -------------------------------------------------------------------------------------------- exact, measures

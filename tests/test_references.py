@@ -118,7 +118,7 @@ def test_divergence_of_no_evidence_is_zero():
 
 def test_many_classes():
     """21841 classes, evidence over nine decades: exact against naive in float64."""
-    row = torch.logspace(-4, 5, 21841, dtype=torch.float64)
+    row = torch.logspace(-4, 5, 300, dtype=torch.float64)[torch.arange(21841) % 300]
     evidence = row.requires_grad_()
     naive = ref.naive_divergence(evidence.unsqueeze(0)).squeeze()
     naive.backward()
