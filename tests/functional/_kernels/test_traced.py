@@ -135,33 +135,44 @@ def assert_all_same_compiled(losses, logits, targets):
     assert_same_compiled(together, logits.repeat(len(losses), 1, 1), targets)
 
 
-@pytest.mark.parametrize("evidence", EVIDENCE)
-def test_every_risk_and_evidence_function_in_one_graph(evidence):
-    losses = [ev.EvidentialLoss(risk=risk, evidence=evidence, annealing_epochs=0) for risk in RISKS]
-    assert_all_same_compiled(losses, *batch())
+def of_every_risk(with_divergence, **options):
+    """A loss of each risk, one of them with the divergence: that is traced slowly, for all of them alike."""
+    losses = []
+    for risk in RISKS:
+        weight = float(risk == with_divergence)
+        losses.append(ev.EvidentialLoss(risk=risk, divergence_weight=weight, annealing_epochs=0, **options))
+    return losses
 
 
-OTHERS = [(ev.EvidentialLoss, risk, 0.1) for risk in RISKS]
+@pytest.mark.parametrize(("evidence", "with_divergence"), list(zip(EVIDENCE, RISKS, strict=True)))
+def test_every_risk_and_evidence_function_in_one_graph(evidence, with_divergence):
+    assert_all_same_compiled(of_every_risk(with_divergence, evidence=evidence), *batch())
 
 
-@pytest.mark.parametrize(
-    ("loss", "risk", "prior"), [*OTHERS, (ev.EvidentialLoss, "cross_entropy", 1.0), (REDLoss, "type2", 1.0)]
-)
-def test_soft_labels_and_other_priors(loss, risk, prior):
+@pytest.mark.parametrize(("labels", "with_divergence"), [("soft", "cross_entropy"), ("ignored", "type2")])
+def test_every_risk_with_another_prior(labels, with_divergence):
     logits, targets = batch()
-    loss = loss(risk=risk, prior=prior, annealing_epochs=0, class_weight=WEIGHTS)
+    targets[3] = -100
+    targets = logits.flip(0).softmax(1) if labels == "soft" else targets
+    assert_all_same_compiled(of_every_risk(with_divergence, prior=0.1, class_weight=WEIGHTS), logits, targets)
+
+
+@pytest.mark.parametrize(("loss", "risk"), [(ev.EvidentialLoss, "cross_entropy"), (REDLoss, "type2")])
+def test_soft_and_ignored_labels(loss, risk):
+    logits, targets = batch()
+    loss = loss(risk=risk, annealing_epochs=0, class_weight=WEIGHTS)
     assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
     targets[3] = -100
     assert_same_compiled(loss, logits, targets)
 
 
 def test_reductions_and_ignored_samples():
+    """The mean with weights is in test_soft_and_ignored_labels."""
     logits, targets = batch()
     targets[::4] = -100
     losses = []
-    for reduction in ("mean", "sum", "none"):
-        for weights in (None, WEIGHTS):
-            losses.append(ev.EvidentialLoss(reduction=reduction, class_weight=weights, annealing_epochs=0))
+    for reduction, weights in (("mean", None), ("sum", WEIGHTS), ("none", WEIGHTS)):
+        losses.append(ev.EvidentialLoss(reduction=reduction, class_weight=weights, annealing_epochs=0))
     assert_all_same_compiled(losses, logits, targets)
 
 
@@ -172,10 +183,10 @@ def test_i_edl_in_one_graph():
     assert_same_compiled(loss, logits, logits.flip(0).softmax(1))
 
 
-@pytest.mark.parametrize("classes", [3, 9])
-def test_one_graph_for_batches_of_any_size(classes):
+@pytest.mark.parametrize(("classes", "backend"), [(3, "aot_eager"), (9, "eager")])
+def test_one_graph_for_batches_of_any_size(classes, backend):
     loss = ev.EvidentialLoss(annealing_epochs=0)
-    compiled = assert_same_compiled(loss, *batch(12, classes), dynamic=True)
+    compiled = assert_same_compiled(loss, *batch(12, classes), backend, dynamic=True)
     with torch.compiler.set_stance("fail_on_recompile"):
         for size in (5, 7, 40):
             logits, targets = batch(size, classes, seed=size)
