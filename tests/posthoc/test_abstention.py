@@ -79,7 +79,7 @@ POPULATIONS = {
     "tied": Atoms([0.1, 0.2, 0.5, 0.9], [0.3, 0.3, 0.2, 0.2], [0.052, 0.052, 0.03, 0.3], 0.05),
     "two values": Atoms([0.25, 0.75], [0.5, 0.5], [0.0505, 0.2], 0.05),
 }
-DRAWS = 1000
+DRAWS = 400
 LEVEL = 0.05
 
 
@@ -137,8 +137,9 @@ def test_the_same_draws_catch_a_rule_without_a_bound(name):
 def test_small_sets_keep_their_promise_and_give_nothing_away():
     """With one candidate no bound is lost: 59 samples without an error come in 0.9495^59 = 4.7% of draws."""
     assert 0.95**59 <= levels_of(59, 0.05, LEVEL)[59] <= LEVEL
-    broken = broken_promises(POPULATIONS["constant just above"], chosen_by_rule, n=59)
-    assert stats.binom.ppf(0.001, DRAWS, 0.9495**59) <= broken <= at_most(LEVEL, DRAWS)
+    draws = 1000  # fewer would not tell a level that is given away from chance
+    broken = broken_promises(POPULATIONS["constant just above"], chosen_by_rule, n=59, draws=draws)
+    assert stats.binom.ppf(0.001, draws, 0.9495**59) <= broken <= at_most(LEVEL, draws)
 
 
 def test_low_confidence_is_kept_too():
@@ -300,7 +301,7 @@ def coverage_of(score, labels, target, confidence):
     return quietly(as_prediction(score), labels, target, confidence, "max_probability").held_out_coverage
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_more_allowed_errors_never_accept_less(data):
     """Any scores, tied or not, any errors, any two targets, any confidence."""
