@@ -1,9 +1,11 @@
 """The tests of a package that extends nescio; tests/test_plugin.py installs it and runs them."""
 
+import io
 import json
 import subprocess
 import sys
 import urllib.request
+from contextlib import redirect_stdout
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -13,10 +15,12 @@ from nescio_example.encoder import FiltersSpec
 from nescio_example.method import Hinge
 
 import nescio
+from nescio.cli.app import main
 from nescio.encoders import MLPSpec, make_encoder
 from nescio.methods import METHODS
 from nescio.testing import ENCODER_CHECKS, METHOD_CHECKS
 
+START = [sys.executable, "-c", "from nescio.cli.app import main; main()"]
 SPEC = FiltersSpec((1, 16, 16), num_classes=2)
 
 
@@ -25,9 +29,19 @@ def name_of(check):
 
 
 def run(*words):
+    """The command line, in this process: torch is loaded, and the package is found as in any other."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        patch.setattr(sys, "argv", ["nescio", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return said.getvalue()
+
+
+def run_alone(*words):
     """The command line, in a process of its own."""
-    start = [sys.executable, "-c", "from nescio.cli.app import main; main()"]
-    done = subprocess.run([*start, *map(str, words)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*START, *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -142,13 +156,12 @@ def test_the_measure_is_among_those_of_an_evaluation(rows_path, rows_model):
 
 
 def test_the_command_line_lists_them():
-    assert "hinge" in run("methods")
+    assert "hinge" in run_alone("methods")
     assert "filters" in run("train", "--help")
 
 
 def test_the_service_answers_with_them(folder, model_path):
-    start = [sys.executable, "-c", "from nescio.cli.app import main; main()"]
-    words = [*start, "serve", str(model_path), "--port", "0"]
+    words = [*START, "serve", str(model_path), "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
             address = process.stdout.readline().split(" at ")[1].split()[0]
