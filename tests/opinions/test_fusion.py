@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import references as ref
 
@@ -55,47 +55,42 @@ def vacuous(like):
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
-@every_rule
+# Opinions take longer to draw than to fuse: each draw is for all rules.
 @given(sources())
 @settings(deadline=None)
-def test_fusion_is_that_of_belief_masses(rule, opinions):
-    assume(rule != "weighted" or all((sum(o.evidence for o in opinions) > 0).any(-1)))
-    belief, u = RULES[rule]([masses(o) for o in opinions])
-    fused = fuse(opinions, rule)
-    assert_near(fused.belief, belief, rtol=1e-7)
-    assert_near(fused.uncertainty, u, rtol=1e-7)
+def test_fusion_is_that_of_belief_masses_which_sum_to_one(opinions):
+    for rule, naive in RULES.items():
+        fused = fuse(opinions, rule)
+        assert_near(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2, dtype=torch.float64))
+        assert fused.evidence.shape == opinions[0].evidence.shape
+        assert (fused.evidence >= 0).all()
+        if rule == "weighted" and not all((sum(o.evidence for o in opinions) > 0).any(-1)):
+            continue  # by masses, nothing is left to weigh
+        belief, u = naive([masses(o) for o in opinions])
+        assert_near(fused.belief, belief, rtol=1e-7)
+        assert_near(fused.uncertainty, u, rtol=1e-7)
 
 
-@every_rule
 @given(sources())
 @settings(deadline=None)
-def test_masses_still_sum_to_one(rule, opinions):
-    fused = fuse(opinions, rule)
-    assert_near(fused.belief.sum(-1) + fused.uncertainty, torch.ones(2, dtype=torch.float64))
-    assert fused.evidence.shape == opinions[0].evidence.shape
-    assert (fused.evidence >= 0).all()
+def test_the_order_of_the_sources_does_not_matter(opinions):
+    for rule in RULES:
+        assert_same(fuse(opinions, rule), fuse(opinions[::-1], rule))
 
 
-@every_rule
-@given(sources())
-@settings(deadline=None)
-def test_the_order_of_the_sources_does_not_matter(rule, opinions):
-    assert_same(fuse(opinions, rule), fuse(opinions[::-1], rule))
-
-
-@pytest.mark.parametrize("rule", ["cumulative", "weighted", "constraint"])
 @given(sources(least=1))
 @settings(deadline=None)
-def test_a_vacuous_opinion_is_neutral(rule, opinions):
-    without = fuse(opinions, rule) if len(opinions) > 1 else opinions[0]
-    assert_same(fuse([*opinions, vacuous(opinions[0])], rule), without)
+def test_a_vacuous_opinion_is_neutral(opinions):
+    for rule in ("cumulative", "weighted", "constraint"):
+        without = fuse(opinions, rule) if len(opinions) > 1 else opinions[0]
+        assert_same(fuse([*opinions, vacuous(opinions[0])], rule), without)
 
 
-@pytest.mark.parametrize("rule", ["averaging", "weighted"])
 @given(sources(least=1, most=1), st.integers(2, 4))
 @settings(deadline=None)
-def test_an_opinion_heard_again_changes_nothing(rule, opinions, times):
-    assert_same(fuse(opinions * times, rule), opinions[0])
+def test_an_opinion_heard_again_changes_nothing(opinions, times):
+    for rule in ("averaging", "weighted"):
+        assert_same(fuse(opinions * times, rule), opinions[0])
 
 
 def test_averaging_with_a_vacuous_opinion_halves_the_evidence():
