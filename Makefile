@@ -39,7 +39,7 @@ demo: $(DEMO_READY)  ## train on real digits, show letters and a turning 1, writ
 # Coverage is measured in the tests of what must be covered alone: it doubles the time of a test.
 COVERED := $(addprefix --cov-within=tests/,opinions functional test_losses.py test_precision.py)
 test: $(READY)  ## run the tests; opinions, functional and losses must be covered
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cov --cov-report= $(COVERED)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(COVERED)
 	$(BIN)/coverage report --include='src/nescio/opinions/*,src/nescio/functional/*,src/nescio/losses.py' --fail-under=100
 
 check: $(READY)  ## run the linters: ruff, mypy, import-linter

@@ -24,12 +24,14 @@ hypothesis.settings.load_profile("ci")
 
 # Another package: tests/test_plugin.py installs it and runs its tests.
 collect_ignore = ["plugin_package"]
-# Fixtures of a session that take long to compute, and the folder of the tests that share each.
-SHARED = {"folder": Path(__file__).parent / "studies", "outcome": Path(__file__).parent / "demo"}
+# Folders whose tests share a fixture of the session that takes long to compute: a study, a demo.
+TOGETHER = ("tests/studies/", "tests/demo/")
 SLOWEST = (
     "studies/test_runner.py",
-    "functional/test_accuracy.py",
+    "_kernels/test_traced.py",
     "inference/test_bulk.py",
+    "inference/test_calibration.py",
+    "posthoc/test_abstention.py",
     "tests/test_plugin.py",
     "training/test_run.py",
     "training/test_loop.py",
@@ -42,20 +44,28 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_collection_modifyitems(config, items):
-    """With `--dist loadgroup`, the tests of a file go to one worker, as they share what is set up for it.
+    """The slowest files go first: one that begins last is waited for by an idle worker."""
+    if config.pluginmanager.has_plugin("xdist"):
+        items.sort(key=lambda item: not item.path.as_posix().endswith(SLOWEST))
 
-    Those that share a study or a demo, which takes long to compute, go together. The slowest files go first:
-    one that begins last is waited for by an idle worker.
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, the tests of a file go to one worker, and so do those of some folders.
+
+    Not by `--dist loadgroup`: xdist 3.8 marks the groups in a field that pytest 9.2 no longer reads, and
+    silently sends each test by itself, so that both workers set up what a file shares.
     """
-    if not config.pluginmanager.has_plugin("xdist"):
-        return
-    items.sort(key=lambda item: not item.path.as_posix().endswith(SLOWEST))
-    for item in items:
-        group = item.path.as_posix()
-        for fixture, folder in SHARED.items():
-            if fixture in item.fixturenames and folder in item.path.parents:
-                group = fixture
-        item.add_marker(pytest.mark.xdist_group(group))
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            shared = (folder for folder in TOGETHER if nodeid.startswith(folder))
+            return next(shared, super()._split_scope(nodeid))
+
+    return ByFileOrFolder(config, log)
 
 
 def pytest_addoption(parser):
