@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import runpy
 import subprocess
 import sys
 import warnings
@@ -377,17 +378,18 @@ torch.save(found, sys.argv[1] + os.environ.get("RANK", "alone"))
 """
 
 
-def test_processes_of_torchrun_fit_the_same_as_one(tmp_path) -> None:
+def test_processes_of_torchrun_fit_the_same_as_one(tmp_path, monkeypatch) -> None:
     script = tmp_path / "calibrate.py"
     script.write_text(IN_EACH_PROCESS)
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
-    for start in ([sys.executable], launch):
-        words = [*start, str(script), str(tmp_path / "found-")]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+    words = [str(script), str(tmp_path / "found-")]
+    done = subprocess.run([*launch, *words], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(sys, "argv", words)
+    runpy.run_path(str(script))
     alone = torch.load(tmp_path / "found-alone")
     first = torch.load(tmp_path / "found-0")
     second = torch.load(tmp_path / "found-1")
