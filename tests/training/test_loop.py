@@ -1,10 +1,8 @@
 """The loop: it learns, and it repeats itself to the bit."""
 
 import os
-import runpy
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -149,6 +147,7 @@ from nescio.methods import EDL, MNFG, Ensemble
 from nescio.encoders import LeNetSpec
 from nescio.data.preprocess import Preprocess
 from nescio.training import Run, TrainingSettings, fit
+torch.set_num_threads(1)
 torch.manual_seed(0)
 spec = LeNetSpec(1, 20, 20, 2, filters=(4, 4), hidden=8, dropout=0.0)
 samples = squares(97, weighted=True)
@@ -173,17 +172,7 @@ else:
 """
 
 
-@contextmanager
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def test_two_processes_do_what_one_does(tmp_path, monkeypatch):
+def test_two_processes_do_what_one_does(tmp_path):
     """With augmentation and sample weights, when going on from a checkpoint, and with members; where weights
     are drawn, each process has its own noise.
     """
@@ -192,9 +181,7 @@ def test_two_processes_do_what_one_does(tmp_path, monkeypatch):
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     alone, together = tmp_path / "1.pt", tmp_path / "2.pt"
-    with one_thread():
-        monkeypatch.setattr(sys, "argv", [str(script), str(alone), str(tmp_path / "one"), "3"])
-        runpy.run_path(str(script))
+    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=environment)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
     words = [*launch, script, together, tmp_path / "two", "2", "3"]  # the third from a checkpoint
