@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -65,6 +66,18 @@ def test_the_tail_is_log_linear_and_goes_on_below_the_least_p_value(trust):
     assert float(trust.p_values_at(distances[-1:])) == pytest.approx(1 / 501)
 
 
+def test_before_the_tail_log_q_is_linear_between_shares(trust):
+    points = [*trust.bulk, (trust.tail_share, trust.tail_start)]
+    assert [share for share, _ in trust.bulk] == [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
+    for (share, start), (later, end) in pairwise(points):
+        middle = math.sqrt(share * later)
+        assert float(trust.at(torch.tensor([start]))) == pytest.approx(
+            share / (share + trust.half_at), rel=1e-4
+        )
+        found = float(trust.at(torch.tensor([(start + end) / 2])))
+        assert found == pytest.approx(middle / (middle + trust.half_at), rel=1e-4)
+
+
 def test_before_the_tail_trust_follows_the_share_of_held_out_inputs(trust):
     distances = trust.held_out[::7]
     at_least_as_far = (trust.held_out >= distances[:, None]).float().mean(1)
@@ -99,9 +112,8 @@ def test_without_a_bulk_it_goes_on_as_in_the_tail(trust):
     near = trust.tail_start - trust.tail_decay * torch.tensor([0.5, 2.0])
     shares = trust.tail_share * torch.exp(torch.tensor([0.5, 2.0]))
     torch.testing.assert_close(before.at(near), shares / (shares + trust.half_at))
-    settings = before.settings()
-    del settings["bulk"]
-    assert Trust.from_parts(settings, before.tensors()).bulk is None
+    assert "bulk" not in before.settings()
+    assert Trust.from_parts(before.settings(), before.tensors()).bulk is None
 
 
 def test_distances_that_are_nearly_all_the_same_are_taken_too(trust):
@@ -215,5 +227,14 @@ def test_fields_that_do_not_fit_are_refused(trust):
     for name, value in wrong.items():
         with pytest.raises(InputError, match=name):
             Trust.from_parts({**trust.settings(), name: value}, trust.tensors())
+    for bulk in (
+        [],
+        [[1.0, -1e300]],
+        [[1.0, trust.tail_start * (1 - 1e-12)]],
+        [[math.nan, 0.0]],
+        [["a", 0.0]],
+    ):
+        with pytest.raises(InputError, match="bulk"):
+            Trust.from_parts({**trust.settings(), "bulk": bulk}, trust.tensors())
     with pytest.raises(InputError, match="held_out must be distances"):
         Trust.from_parts(trust.settings(), {**trust.tensors(), "held_out": torch.zeros(0)})

@@ -62,12 +62,14 @@ class Scene:
 async def scene():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made = Scene(listener)
-        yield made
-        await made.leave()
-        for acceptor in made.acceptors:
-            acceptor.close()
-            await acceptor.wait_closed()
-            acceptor._listener.close()
+        try:
+            yield made
+        finally:
+            await made.leave()
+            for acceptor in made.acceptors:
+                acceptor.close()
+                await acceptor.wait_closed()
+                acceptor._listener.close()
 
 
 def test_processes_get_equally_many():

@@ -319,6 +319,37 @@ def test_a_head_with_something_around_it_is_not_kept(taken, parsed, before, behi
     assert len(parsed) == 2
 
 
+def test_a_known_head_with_a_body_that_is_not_plain_goes_the_usual_way(taken, parsed):
+    broken = ONE[:-1] + b"!"
+
+    async def scenario(address):
+        reader, writer = await asyncio.open_connection(*address)
+        answers = []
+        for body in (ONE, broken, ONE, ONE):
+            writer.write(request(body, JSON))
+            answers.append(await read_answer(reader))
+        writer.close()
+        return answers
+
+    answers = run(scenario)
+    assert [answer[0] for answer in answers] == [200, 400, 200, 200]
+    assert answers[0][2] == answers[2][2] == answers[3][2]
+    assert parsed == [request(ONE, JSON), request(broken, JSON), request(ONE, JSON)]
+    assert taken == [True, False, False, True, True]
+
+
+def test_a_long_head_is_parsed_each_time(taken, parsed):
+    async def scenario(address):
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(2):
+            writer.write(request(PICTURE, RAW, f"cookie: {'x' * 5000}"))
+            assert (await read_answer(reader))[0] == 200
+        writer.close()
+
+    run(scenario)
+    assert len(parsed) == 2
+
+
 @pytest.mark.parametrize("stray", [b"X", b"POST /v1/opin"])
 def test_a_known_head_behind_the_beginning_of_another_is_not_taken_for_a_request(taken, stray):
     async def scenario(address):

@@ -10,10 +10,13 @@ known inputs, at most one in a hundred is said to have p <= 0.01 on average. It 
 class of inputs, and nothing of OOD inputs: those that look like known ones have large p-values.
 
 No p-value is below 1 / (n + 1), however far an input lies. Trust needs more than that: q is the share of
-known inputs that lie at least as far, with log q linear in the distance between some shares of the held-out
-inputs, and from the farthest fiftieth of them on as it falls among these,
+known inputs that lie at least as far. Between the distances d_i beyond which the shares s_i of the held-out
+inputs lie (all, nine tenths, ..., a twentieth), log q is linear; beyond the farthest fiftieth of them, or of
+few the farthest 25 but at most a fifth, it falls as it does among these,
 
-    log q = log(share) - (d - start) / decay,    t = q / (q + half_at)
+    log q = log s_i + log(s_i+1 / s_i) (d - d_i) / (d_i+1 - d_i)        for d_i <= d < d_i+1
+    log q = log(share) - (d - start) / decay                            for d >= start
+    t = q / (q + half_at)
 
 so the trust t falls from nearly 1 towards 0 without a least value, continuously. As q is uniform among known
 inputs, they lose half_at log(1 + 1 / half_at) of their mass on average.
@@ -134,7 +137,7 @@ class Trust:
         if self.bulk is not None:
             points = [*self.bulk, (self.tail_share, self.tail_start)]
             _require_falling(points)
-            object.__setattr__(self, "_segments", _segments(points, self.held_out))
+            object.__setattr__(self, "_segments", _segments_of(points, self.held_out))
 
     @classmethod
     def fit(
@@ -282,7 +285,7 @@ class Trust:
         assert self._segments is not None
         starts, widths, steps = self._segments
         passed = ((distances[:, None] - starts) / widths).clamp(0, 1)
-        return math.log(self.bulk[0][0]) - beyond.clamp_min(0) + passed @ steps
+        return math.log(self.bulk[0][0]) - beyond.clamp_min(0) + (passed * steps).sum(1)
 
     def to(self, device: torch.device | str) -> Trust:
         """The same trust on another device.
@@ -314,14 +317,15 @@ class Trust:
 
     def settings(self) -> dict[str, Any]:
         """What the header of a model file keeps, plain data."""
+        of_bulk = {} if self.bulk is None else {"bulk": self.bulk}
         return {
             "distance": self.distance.settings(),
             "tail_share": self.tail_share,
             "tail_start": self.tail_start,
             "tail_decay": self.tail_decay,
             "half_at": self.half_at,
-            "bulk": self.bulk,
             "layer": self.layer,
+            **of_bulk,
         }
 
     @classmethod
@@ -358,7 +362,7 @@ def _bulk_of(distances: Tensor, tail_share: float, tail_start: float) -> tuple[t
     return tuple(reversed(points))
 
 
-def _segments(points: Sequence[tuple[float, float]], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _segments_of(points: Sequence[tuple[float, float]], like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Between shares at distances: where each part begins, how wide it is, how much log q changes in it."""
     starts = [start for _, start in points[:-1]]
     widths = [end - start for (_, start), (_, end) in pairwise(points)]
@@ -367,12 +371,15 @@ def _segments(points: Sequence[tuple[float, float]], like: Tensor) -> tuple[Tens
 
 
 def _require_falling(points: Sequence[tuple[float, float]]) -> None:
-    """Refuse points that are not at growing distances with falling shares of at most 1."""
+    """Refuse all but falling shares, of at most 1, at growing distances, which float32 tells apart."""
+    for point in points:
+        for value in point:
+            require_finite("bulk", value)
     shares = [share for share, _ in points]
-    starts = [start for _, start in points]
+    starts = torch.tensor([start for _, start in points])
     is_falling = all(one > other for one, other in pairwise(shares)) and shares[0] <= 1
-    is_growing = all(one < other for one, other in pairwise(starts)) and math.isfinite(starts[0])
-    if not is_falling or not is_growing:
+    is_growing = bool((starts.diff() > 0).all()) and bool(starts.diff().isfinite().all())
+    if len(points) < 2 or not is_falling or not is_growing:
         raise InputError(f"bulk must be falling shares at growing distances, got {points[:-1]}")
 
 

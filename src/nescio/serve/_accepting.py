@@ -16,7 +16,7 @@ from ctypes import Array, c_long
 
 _LEFT_SECONDS = 0.002  # for which a connection is left to another process
 _PAUSE_SECONDS = 1.0  # after an error, as when there are too many open files
-_NOT_THERE = 2**30  # of a process that does not serve yet
+NOT_THERE = 2**30  # connections of a process that does not serve
 
 _log = logging.getLogger("nescio.serve")
 
@@ -36,7 +36,7 @@ class Share:
 
     def clear(self) -> None:
         """The process does not serve, or not yet: nothing is left to it."""
-        self._counts[self._place] = _NOT_THERE
+        self._counts[self._place] = NOT_THERE
 
     @property
     def is_larger(self) -> bool:
@@ -46,7 +46,7 @@ class Share:
 
 def new_shares(num_processes: int) -> list[Share]:
     """For each of so many processes its own, to be given to it at its start."""
-    counts = multiprocessing.get_context("spawn").RawArray(c_long, [_NOT_THERE] * num_processes)
+    counts = multiprocessing.get_context("spawn").RawArray(c_long, [NOT_THERE] * num_processes)
     return [Share(counts, place) for place in range(num_processes)]
 
 
@@ -73,6 +73,10 @@ class Acceptor:
         listener.setblocking(False)
         self._listen()
 
+    def count(self) -> None:
+        """Tell the other processes how many connections there are; to be called now and then."""
+        self._share.set(self._num_connections() + len(self._tasks))
+
     def close(self) -> None:
         """Take no more."""
         self._share.clear()
@@ -86,11 +90,11 @@ class Acceptor:
 
     def _listen(self) -> None:
         self._timer = None
-        self._count()
+        self.count()
         self._loop.add_reader(self._listener, self._on_arrival)
 
     def _on_arrival(self) -> None:
-        self._count()
+        self.count()
         if self._share.is_larger:
             self._pause(_LEFT_SECONDS, self._accept_and_listen)
         else:
@@ -100,9 +104,6 @@ class Acceptor:
         """What is still there has been left to the others for long enough."""
         self._listen()
         self._accept()
-
-    def _count(self) -> None:
-        self._share.set(self._num_connections() + len(self._tasks))
 
     def _pause(self, seconds: float, then: Callable[[], None]) -> None:
         self._loop.remove_reader(self._listener)
@@ -121,4 +122,4 @@ class Acceptor:
         task = self._loop.create_task(self._loop.connect_accepted_socket(self._new_protocol, connected))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._count()
+        self.count()

@@ -191,15 +191,17 @@ class Batcher:
             start = time.monotonic()
             outcomes = await loop.run_in_executor(self._thread, self._compute, batches)
             end = time.monotonic()
-            num_active = self.num_waiting + sum(job.size for job, _ in outcomes)
-            self._company = _Company(num_active, until=end + _MAX_GATHERING * (end - start))
+            num_active = self.num_waiting
             for job, outcome in outcomes:
                 _settle(job, outcome)
+                if job.waiting.is_over:
+                    num_active += job.size
+            self._company = _Company(num_active, until=end + _MAX_GATHERING * (end - start))
         self._task = None
 
     async def _gather(self) -> None:
         """Let requests that are arriving now come in."""
-        if time.monotonic() >= self._company.until:
+        if time.monotonic() + _QUIET_SECONDS >= self._company.until:
             await self._gather_turns()
             return
         num_expected = min(self._company.num_inputs, self._batch_size * len(self._queues))

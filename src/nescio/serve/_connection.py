@@ -35,6 +35,7 @@ MAX_HEADERS = 256
 STATE = "nescio"  # the name of ConnectionSettings in the state that the lifespan gives
 _SHORT_URL = PATH.encode()
 _HEAD_END = b"\r\n\r\n"
+_MAX_KEPT_HEAD = 4096  # bytes of a head that is remembered, for each connection
 _PIECE = 1024  # bytes that are parsed at a time where a request may end in them
 
 Headers = list[tuple[bytes, bytes]]
@@ -92,7 +93,7 @@ class Connection(HttpToolsProtocol):
     _is_in_head = True
     _has_too_many_headers = False
     _held_body: bytes | None = None  # of a request that may be one for the shortcut
-    _is_between = True  # requests: the parser has seen nothing of a next one
+    _is_between_requests = True  # the parser has seen nothing of a next one
     _arrived = b""  # what is being parsed, where it begins with a request
     _last_short: _ShortRequest | None = None
 
@@ -148,7 +149,7 @@ class Connection(HttpToolsProtocol):
     # From the parser
 
     def on_message_begin(self) -> None:
-        self._is_between = False
+        self._is_between_requests = False
         self._is_in_head = True
         self._body_left = 0
         super().on_message_begin()
@@ -185,7 +186,7 @@ class Connection(HttpToolsProtocol):
             self._held_body += body
 
     def on_message_complete(self) -> None:
-        self._is_between = True
+        self._is_between_requests = True
         self._has_advanced = True
         self._body_left = 0
         if self._held_body is not None:
@@ -239,7 +240,7 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         """Feed the parser, until there is a request that must wait for another, or something is wrong."""
-        if self._is_between:
+        if self._is_between_requests:
             self._arrived = data
         self._parse_pieces(data)
         self._arrived = b""
@@ -321,10 +322,12 @@ class Connection(HttpToolsProtocol):
             return False
         head = self._arrived[: len(self._arrived) - len(body)]
         request = _ShortRequest(head, len(self._arrived), admitted, self.parser.should_keep_alive())
-        # Only where nothing stands before the head or behind the body.
-        if self._arrived.find(_HEAD_END) + len(_HEAD_END) == len(head):
+        if not self._begin_short(request, body):
+            return False
+        # Only where the head ends where it seems to, and the body with all that has arrived.
+        if self._arrived.find(_HEAD_END) + len(_HEAD_END) == len(head) <= _MAX_KEPT_HEAD:
             self._last_short = request
-        return self._begin_short(request, body)
+        return True
 
     def _is_taken_again(self, data: bytes) -> bool:
         """Whether the shortcut takes it: the head of the last one that it took, to the byte, and a body."""
@@ -332,10 +335,13 @@ class Connection(HttpToolsProtocol):
         if last is None or len(data) != last.size or not data.startswith(last.head):
             return False
         assert self._settings is not None
-        if not self._is_between or not self._has_room(self._settings.limits):
+        if not self._is_between_requests or not self._has_room(self._settings.limits):
             return False
         self._unset_keepalive_if_required()
-        return self._begin_short(last, data[len(last.head) :])
+        if self._begin_short(last, data[len(last.head) :]):
+            return True
+        self._last_short = None  # what is not taken once may not be taken the next time
+        return False
 
     def _begin_short(self, request: _ShortRequest, body: bytes) -> bool:
         assert self._settings is not None

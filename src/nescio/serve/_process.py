@@ -18,7 +18,7 @@ import uvicorn
 
 from nescio.errors import NescioError
 from nescio.inference.model import TrainedModel
-from nescio.serve._accepting import Acceptor, Share
+from nescio.serve._accepting import NOT_THERE, Acceptor, Share
 from nescio.serve._access import Access
 from nescio.serve._connection import LAST_CALL_SECONDS, State
 from nescio.serve._files import ModelFiles
@@ -77,6 +77,7 @@ class Server(uvicorn.Server):
         )
         self.server_state = State()
         self._share = share
+        self._acceptors: list[Acceptor] = []
         self.on_started: Callable[[], None] = lambda: None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -85,11 +86,22 @@ class Server(uvicorn.Server):
         else:
             await super().startup([])
             for listener in sockets:
-                acceptor: Any = Acceptor(listener, self._protocol, self._num_connections, self._share)
-                self.servers.append(acceptor)
+                self._acceptors.append(Acceptor(listener, self._protocol, self._num_connections, self._share))
+            servers: list[Any] = self.servers
+            servers += self._acceptors
         self.on_started()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second."""
+        for acceptor in self._acceptors:
+            acceptor.count()
+        return await super().on_tick(counter)
+
     def _num_connections(self) -> int:
+        """As the others are to see it: while the server ends, new clients are left to them."""
+        assert isinstance(self.server_state, State)
+        if self.server_state.is_ending:
+            return NOT_THERE
         return len(self.server_state.connections)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
