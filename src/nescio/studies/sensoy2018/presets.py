@@ -372,7 +372,7 @@ PAPER = (
             fresh_draws=True,
         ),
         entries=(
-            Entry("l2", seeds=3, overrides=Overrides(training={"epochs": 12}), former=Overrides(seeds=1)),
+            Entry("l2", seeds=3, overrides=Overrides(training={"epochs": 12})),
             Entry(
                 "dropout",
                 overrides=Overrides(evaluation={"samples": 20, "attack_samples": 5}),
