@@ -115,18 +115,27 @@ class Server(uvicorn.Server):
         listeners = [one.dup() for one in sockets or []]
         for server in self.servers:
             server.close()
+        self.servers = []
+        for listener in sockets or []:
+            listener.close()
         for listener in listeners:
             await self._accept_waiting(listener)
-            listener.close()
+        for acceptor in self._acceptors:
+            await acceptor.wait_closed()
         await super().shutdown(sockets)
 
     async def _accept_waiting(self, listener: socket.socket) -> None:
+        """All that wait at a listener, which is closed then."""
         listener.setblocking(False)
+        waiting = []
         while True:
             try:
-                connected, _ = listener.accept()
+                waiting.append(listener.accept()[0])
             except OSError:  # there is none
-                return
+                break
+        # At once: whoever comes between the last of them and this is reset, whoever comes later is refused.
+        listener.close()
+        for connected in waiting:
             connected.setblocking(False)
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, connected)
 
