@@ -191,12 +191,11 @@ class Batcher:
             start = time.monotonic()
             outcomes = await loop.run_in_executor(self._thread, self._compute, batches)
             end = time.monotonic()
-            num_active = self.num_waiting
+            num_waiting = self.num_waiting
             for job, outcome in outcomes:
                 _settle(job, outcome)
-                if job.waiting.is_over:
-                    num_active += job.size
-            self._company = _Company(num_active, until=end + _MAX_GATHERING * (end - start))
+            num_answered = sum(job.size for job, _ in outcomes if job.waiting.is_over)
+            self._company = _Company(num_waiting + num_answered, until=end + _MAX_GATHERING * (end - start))
         self._task = None
 
     async def _gather(self) -> None:
