@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from tests.training.small import trained
@@ -65,6 +68,20 @@ def test_devices(monkeypatch):
         require_device("gpu0")
     with pytest.raises(ev.InputError, match="device must be one of auto, cpu, cuda, mps, got 'gpu0'"):
         trained(device="gpu0")
+
+
+def test_fabric_is_loaded_without_what_it_only_compares_the_version_of():
+    asked = (
+        "import sys\n"
+        "from nescio.training._runtime import make_fabric\n"
+        "make_fabric('cpu', 'float32')\n"
+        "print('torchmetrics' in sys.modules, 'transformers' in sys.modules)\n"
+        "from lightning_fabric.utilities.imports import _TORCHMETRICS_GREATER_EQUAL_1_0_0 as is_new\n"
+        "import torchmetrics\n"
+        "print(is_new, hasattr(torchmetrics, 'Metric'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True", "True"]
 
 
 def test_gradients_inside_a_loss_are_allowed_in_bfloat16():
