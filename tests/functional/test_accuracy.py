@@ -9,7 +9,7 @@ from tests import references as ref
 import nescio as ev
 
 # Each line is covered by test_risks.py and _kernels; measured, mpmath would take three times as long here.
-pytestmark = pytest.mark.no_cover
+pytestmark = pytest.mark.unmeasured
 
 # relative error of the value; error of the gradient relative to the largest element of its row
 LIMITS = {torch.float32: (2e-6, 1e-5), torch.float64: (1e-12, 1e-11)}

@@ -8,7 +8,7 @@ import torch
 from nescio.functional._kernels import coefficients, divergence
 
 
-@pytest.mark.no_cover  # of mpmath it would take three times as long
+@pytest.mark.unmeasured  # of mpmath it would take three times as long
 def test_the_coefficients_are_what_the_tool_fits(capsys):
     with mp.workdps(mp.mp.dps):  # which the tool changes
         runpy.run_path(str(Path(__file__).parents[3] / "tools/fit_divergence.py"), run_name="__main__")
