@@ -69,6 +69,13 @@ def test_help_says_what_methods_and_networks_there_are():
     assert "--out PATH The folder of the run: model, metrics, checkpoint. Required." in shown
 
 
+def test_defaults_are_what_one_would_type():
+    shown = " ".join(CliRunner().invoke(app, ["serve", "--help"]).stdout.split())
+    assert "Default: here." in shown
+    assert "Default: torch." in shown
+    assert "Default: ." not in shown
+
+
 def test_help_says_what_measures_there_are():
     shown = " ".join(CliRunner().invoke(app, ["threshold", "--help"]).stdout.split())
     assert f"that decides. One of {', '.join(MEASURES)}. Default: uncertainty." in shown

@@ -59,7 +59,7 @@ def test_predict_in_three_forms(run, model, photos):
     code, out, err = run("predict", model, photos / "zero" / "0.png")
     assert code == 0
     assert "uncertainty" in out
-    assert err.startswith(f"{model} has no threshold yet and names a class wherever there is any evidence.")
+    assert err.startswith(f'{model} has no rule of its own yet: it says "I do not know" from an uncert')
     assert f"nescio threshold {model} --data held-out --max-error 0.05" in err
 
 

@@ -99,6 +99,10 @@ def test_who_may_ask_and_what_is_logged(run, tmp_path, monkeypatch):
     access = run("--host", "0.0.0.0")[1]["settings"].access
     assert access == Access("other", (), "")
     assert run("--allowed-host", "*")[1]["settings"].access.allowed_hosts == ()
+    monkeypatch.setenv("NESCIO_TOKEN", " ")
+    code, started, err = run()
+    assert (code, started) == (1, {})
+    assert "NESCIO_TOKEN must be a token, got an empty one" in err
 
 
 @pytest.mark.parametrize(
@@ -118,13 +122,13 @@ def test_who_may_ask_and_what_is_logged(run, tmp_path, monkeypatch):
             1,
             "--token-file must be a file with a token, got /dev/null, which is e",
         ),
-        (("--allowed-host", "a/b"), 1, "allowed_hosts must be names or addresses, got 'a/b'"),
-        (("--root-path", "models"), 1, "error: --root-path must begin with a slash and end without one"),
+        (("--allowed-host", "a/b"), 1, "must be whole names or addresses, without ports, got 'a/b'"),
+        (("--root-path", "models"), 1, "error: --root-path must be like /models"),
         (("--log-format", "xml"), 2, "--log-format"),
         (("--runtime", "jax"), 2, "--runtime"),
         (("--on", "mars"), 2, "--on"),
-        (("--max-replicas", 4), 1, "error: --max-replicas is for --on ray, and at least --workers, 1, got 4"),
-        (("--on", "ray", "--workers", 3, "--max-replicas", 2), 1, "and at least --workers, 3, got 2"),
+        (("--max-replicas", 4), 1, "error: --max-replicas is for --on ray"),
+        (("--on", "ray", "--workers", 3, "--max-replicas", 2), 1, "must be at least --workers, 3, got 2"),
         (("=a.safetensors",), 1, "error: a model must be PATH or NAME=PATH, got '=a.safetensors'"),
     ],
 )

@@ -166,9 +166,9 @@ def get(port, path):
 
 
 @asynccontextmanager
-async def served(limits=None, access=None, router=None):
+async def served(limits=None, access=None, router=None, access_log=False):
     """The pair, or another application, served on this event loop: the server, and its address."""
-    application = Application(pair(), limits or Limits(), access or Access())
+    application = Application(pair(), limits or Limits(), access or Access(), access_log=access_log)
     application.router = router or application.router
     server = Server(application)
     listener = socket.create_server(("127.0.0.1", 0))

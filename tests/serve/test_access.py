@@ -1,5 +1,7 @@
 """Who may ask: by token, host and path."""
 
+import re
+
 import pytest
 from tests.serve.helpers import pair, pictures, reason
 
@@ -65,6 +67,14 @@ def test_other_hosts_are_refused(ask, host, status):
     assert ask("GET", "/healthz", app=app, headers={"host": host}).status_code == 200
 
 
+@pytest.mark.parametrize("hosts", [("here", "elsewhere"), ("elsewhere", "here")])
+def test_of_two_hosts_both_must_be_allowed(ask, hosts):
+    app = create_app(pair(), allowed_hosts=["HERE."])
+    headers = [("host", host) for host in hosts]
+    assert ask("GET", "/v1/models", app=app, headers=headers).status_code == 421
+    assert ask("GET", "/v1/models", app=app, headers={"host": "here"}).status_code == 200
+
+
 @pytest.mark.parametrize("prefix", ["", "/models"], ids=["taken away", "left"])
 def test_behind_a_proxy_with_a_path(ask, prefix):
     """Whether the proxy takes its path away or not."""
@@ -84,11 +94,18 @@ def test_behind_a_proxy_with_a_path(ask, prefix):
         ({"token": ""}, "token must be printable ASCII characters, one or more"),
         ({"token": "é"}, "token must be printable ASCII"),
         ({"token": "a\nb"}, "token must be printable ASCII"),
-        ({"allowed_hosts": ("http://here",)}, "allowed_hosts must be names or addresses, got 'http://here'"),
-        ({"root_path": "models"}, "root_path must begin with a slash and end without one, got 'models'"),
-        ({"root_path": "/"}, "root_path must begin with a slash and end without one, got '/'"),
+        ({"allowed_hosts": ("http://here",)}, "names or addresses, without ports, got 'http://here'"),
+        ({"allowed_hosts": ("here:80",)}, "names or addresses, without ports, got 'here:80'"),
+        ({"allowed_hosts": ("*.here",)}, "names or addresses, without ports, got '*.here'"),
+        ({"allowed_hosts": ("a b",)}, "names or addresses, without ports, got 'a b'"),
+        ({"allowed_hosts": ("",)}, "names or addresses, without ports, got ''"),
+        ({"root_path": "models"}, "root_path must be like /models"),
+        ({"root_path": "/"}, "root_path must be like /models"),
+        ({"root_path": "/a/../b"}, "root_path must be like /models"),
+        ({"root_path": "//there"}, "root_path must be like /models"),
+        ({"root_path": "/a?b"}, "root_path must be like /models"),
     ],
 )
 def test_settings_that_make_no_sense(settings, words):
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=re.escape(words)):
         Access(**settings)

@@ -1,6 +1,7 @@
 """Connections: what clients may make the server hold, and how it ends."""
 
 import asyncio
+import logging
 import socket
 
 import pytest
@@ -68,9 +69,11 @@ CHUNKED = b"POST /v1/opinions HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunk
     ],
     ids=["a path without end", "a header without end", "a trailer without end"],
 )
-def test_what_has_no_end_is_refused_at_64_kib(begin):
+def test_what_has_no_end_is_refused_at_64_kib(begin, caplog):
+    caplog.set_level(logging.INFO, "nescio.serve.access")
+
     async def scenario():
-        async with served() as (_, address):
+        async with served(access_log=True) as (_, address):
             answer = await exchange(address, begin, bytes(b"x" * 70_000))
             metrics = await exchange(address, b"GET /metrics HTTP/1.1\r\nconnection: close\r\n\r\n")
             return answer, metrics
@@ -79,6 +82,7 @@ def test_what_has_no_end_is_refused_at_64_kib(begin):
     status, _, line = refused(answer)
     assert (status, line) == (431, TOO_LARGE)
     assert b'nescio_requests_total{path="other",status="431"} 1.0' in metrics
+    assert any(record.getMessage().startswith("127.0.0.1 - - 431 ") for record in caplog.records)
 
 
 def test_many_short_headers_are_refused_and_long_ones_are_not():

@@ -17,14 +17,15 @@ from nescio.serve.app import create_app
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the exporter, about itself
 
 
-def test_it_says_what_torch_says(ask, tmp_path):
-    """In one process, and from what a parent has stored for its workers."""
+def test_it_says_what_torch_says(ask, tmp_path, caplog):
+    """In one process, and from what a parent has stored for its workers; the exporter says nothing."""
     model = untrained(PICTURE, EDL())
     path = tmp_path / "small.safetensors"
     model.save(path)
     served = load_models({"small": path}, "onnx")["small"]
     store_networks({"small": path}, "onnx")
     stored = load_stored({"small": path})["small"]
+    assert not any("torchvision" in record.getMessage() for record in caplog.records)
     assert (runtime_of(model), runtime_of(served), runtime_of(stored)) == ("torch", "onnx", "onnx")
     body = {"inputs": pictures(5).tolist()}
     expected = ask("POST", "/v1/opinions", app=create_app({"small": model}), json=body).json()

@@ -4,9 +4,12 @@ import multiprocessing
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
+import pytest
 from tests.serve.helpers import PICTURE, untrained
 
+from nescio.errors import ModelFileError
 from nescio.methods import EDL, Softmax
 from nescio.serve import _worker
 from nescio.serve._process import ServerSettings, application_of
@@ -49,3 +52,12 @@ def test_it_shows_what_it_has_prepared_and_ends_when_its_parent_is_gone(tmp_path
     assert ended.wait(30)
     assert orders.is_orphaned
     assert told == [(os.getpid(), signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("parent_lives", [True, False])
+def test_without_files_it_ends_quietly_where_its_parent_is_gone(tmp_path, monkeypatch, parent_lives):
+    parent = SimpleNamespace(is_alive=lambda: parent_lives)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
+    with pytest.raises(ModelFileError if parent_lives else SystemExit) as raised:
+        _worker._load({"soft": tmp_path / "missing.safetensors"})
+    assert parent_lives or raised.value.code == 0

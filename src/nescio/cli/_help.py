@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -134,8 +135,9 @@ def _option_row(option: Any) -> tuple[str, str]:
     text = _help_of(option)
     if option.required:
         text += " Required."
-    elif option.default is not None and not option.is_flag and "Default:" not in text:
-        text += f" Default: {option.default}."
+    elif option.default not in (None, "") and not option.is_flag and "Default:" not in text:
+        default = option.default.value if isinstance(option.default, Enum) else option.default
+        text += f" Default: {default}."
     return names, text.strip()
 
 

@@ -68,12 +68,15 @@ def predict(
 
 
 def _say_where_nothing_is_refused(path: Path, model: TrainedModel) -> None:
-    """Without a threshold a class is named however small the belief in it: not what people expect."""
+    """Without a rule what is refused is a convention and promises nothing: not what people expect."""
+    from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY
+
     if model.rule is None:
         typer.echo(
-            f"{path} has no threshold yet and names a class wherever there is any evidence. For "
-            f'"I do not know": nescio threshold {path} --data held-out --max-error 0.05, or, without a '
-            "promise, --coverage 0.9, which answers the surest nine in ten",
+            f'{path} has no rule of its own yet: it says "I do not know" from an uncertainty of '
+            f"{DEFAULT_MAX_UNCERTAINTY} on, which promises nothing. With a promise: nescio threshold {path} "
+            "--data held-out --max-error 0.05; or without, --coverage 0.9, which answers the surest nine "
+            "in ten",
             err=True,
         )
 

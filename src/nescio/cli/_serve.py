@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -72,7 +73,10 @@ def serve(
     ] = None,
     runtime: Annotated[
         Runtime,
-        typer.Option(help="What computes the networks; auto measures, which takes a while at the start."),
+        typer.Option(
+            help="What computes the networks: torch, onnx, or auto for the faster one, which is measured at "
+            "the start and takes a while."
+        ),
     ] = Runtime.TORCH,
     watch: Annotated[
         bool, typer.Option("--watch", help="Read the model files again when they change, as SIGHUP does.")
@@ -89,7 +93,8 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="A host under which it may be asked; repeat it for more, * is any. Default: localhost "
+            help="A host under which it may be asked, without a port; repeat it for more, * alone is any. "
+            "Default: localhost "
             "and its addresses where it listens there alone, else any.",
             rich_help_panel=_ACCESS,
         ),
@@ -102,7 +107,7 @@ def serve(
         bool, typer.Option("--access-log", help="Log each request.", rich_help_panel=_LOGS)
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="Of the lines on stderr.", rich_help_panel=_LOGS)
+        LogFormat, typer.Option(help="Of the lines on stderr: text or json.", rich_help_panel=_LOGS)
     ] = LogFormat.TEXT,
     max_body: Annotated[int, _limit("MiB of a request's body.")] = Limits.max_body // MEBIBYTE,
     max_total_body: Annotated[
@@ -140,7 +145,7 @@ def serve(
     from nescio.inference._named_paths import named_paths
 
     try:
-        from nescio.serve._access import Access
+        from nescio.serve._access import Access, host_names
         from nescio.serve._process import ServerSettings
         from nescio.serve._server import run_server
     except ModuleNotFoundError as error:
@@ -166,7 +171,8 @@ def serve(
         write_timeout=write_timeout,
         max_connections=max_connections,
     )
-    access = Access(_token(token_file), _allowed_hosts(allowed_host, host), root_path.rstrip("/"))
+    hosts = host_names(_allowed_hosts(allowed_host, host))
+    access = Access(_token(token_file), hosts, root_path.rstrip("/"))
     settings = ServerSettings(
         limits=limits,
         access=access,
@@ -176,10 +182,10 @@ def serve(
         watches=watch,
         runtime=runtime.value,
     )
-    if max_replicas is not None and (on is OnPlace.HERE or max_replicas < workers):
-        raise InputError(
-            f"--max-replicas is for --on ray, and at least --workers, {workers}, got {max_replicas}"
-        )
+    if max_replicas is not None and on is OnPlace.HERE:
+        raise InputError("--max-replicas is for --on ray")
+    if max_replicas is not None and max_replicas < workers:
+        raise InputError(f"--max-replicas must be at least --workers, {workers}, got {max_replicas}")
     run_server(
         named_paths(models or []),
         settings,
@@ -194,7 +200,10 @@ def serve(
 def _token(path: Path | None) -> str | None:
     """From the file, or else from the environment: everybody on a machine sees the words of a command."""
     if path is None:
-        return os.environ.get(TOKEN_VARIABLE) or None
+        token = os.environ.get(TOKEN_VARIABLE)
+        if token is not None and not token.strip():
+            raise InputError(f"{TOKEN_VARIABLE} must be a token, got an empty one; unset it to ask for none")
+        return token
     try:
         token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -204,13 +213,11 @@ def _token(path: Path | None) -> str | None:
     return token
 
 
-def _allowed_hosts(hosts: list[str] | None, address: str) -> tuple[str, ...]:
+def _allowed_hosts(hosts: list[str] | None, address: str) -> Sequence[str]:
     """None for any. Without it, a page of another site could have its own name lead to this machine."""
     if hosts is None:
         return _LOOPBACK if address in _LOOPBACK else ()
-    if "*" in hosts:
-        return ()
-    return tuple(host.lower().strip("[]") for host in hosts)
+    return () if "*" in hosts else hosts
 
 
 def _print_address(address: str, names: list[str]) -> None:

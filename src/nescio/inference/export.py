@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,18 +60,26 @@ def export_onnx(model: TrainedModel, path: str | Path) -> None:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("onnx", "onnxscript") from error
-    program = torch.onnx.export(
-        _program(model),
-        input_names=["inputs"],
-        output_names=list(_whole(model).names),
-        dynamo=True,
-        verbose=False,
-    )
-    assert program is not None
-    proto = program.model_proto
+    proto = onnx_of(_program(model), input_names=["inputs"], output_names=list(_whole(model).names))
     _name_batch(proto.graph)
     _describe(proto, model)
     write_atomically(Path(path), proto.SerializeToString())
+
+
+def onnx_of(network: Any, *example: Any, **options: Any) -> Any:
+    """What torch.onnx.export makes of a network or a program, as ONNX's own object.
+
+    Without its warnings that operators of torchvision are left out, which no model here has.
+    """
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        program = torch.onnx.export(network, *example, dynamo=True, verbose=False, **options)
+    finally:
+        log.setLevel(level)
+    assert program is not None
+    return program.model_proto
 
 
 def _describe(proto: Any, model: TrainedModel) -> None:

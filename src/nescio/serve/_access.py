@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ OPEN_PATHS = frozenset(("/healthz", "/readyz"))  # for those who look whether th
 PAGE = Path(__file__).parent / "page"
 PAGE_FILES = frozenset(("/", *(f"/{path.name}" for path in PAGE.iterdir())))
 _BEARER = b"bearer "
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_ROOT_PATH = re.compile(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*")
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,15 @@ class Access:
         if self.token is not None and not _is_token(self.token):
             raise InputError("token must be printable ASCII characters, one or more")
         for host in self.allowed_hosts:
-            if not host or "/" in host:
-                raise InputError(f"allowed_hosts must be names or addresses, got {host!r}")
-        if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
-            raise InputError(f"root_path must begin with a slash and end without one, got {self.root_path!r}")
+            if not _HOST_NAME.fullmatch(host) and not _is_address(host):
+                raise InputError(
+                    f"allowed hosts must be whole names or addresses, without ports, got {host!r}"
+                )
+        if not _ROOT_PATH.fullmatch(self.root_path):
+            raise InputError(
+                "root_path must be like /models: a slash, then letters, digits, '.', '_', '~' or '-', "
+                f"got {self.root_path!r}"
+            )
 
     def enter(self, scope: Scope) -> str:
         """The path within the service; the scope then has it under the root path too.
@@ -59,11 +68,11 @@ class Access:
             self._require(within, scope["headers"])
         return within
 
-    def _require(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _require(self, path: str, headers: Sequence[tuple[bytes, bytes]]) -> None:
         by_name = dict(headers)
         if self.allowed_hosts:
-            host = _without_port(by_name.get(b"host", b"").decode("latin-1"))
-            if host not in self.allowed_hosts:
+            hosts = {_without_port(value.decode("latin-1")) for name, value in headers if name == b"host"}
+            if not hosts or not hosts.issubset(self.allowed_hosts):
                 raise RequestError(
                     421,
                     "this host is not served here; --allowed-host adds it when the service is started",
@@ -80,6 +89,19 @@ class Access:
                     asks_for_token=True,
                     closes_connection=True,
                 )
+
+
+def host_names(hosts: Iterable[str]) -> tuple[str, ...]:
+    """As requests are compared with them: in lower case, an address of IPv6 without its brackets."""
+    return tuple(host.lower().strip("[]").removesuffix(".") for host in hosts)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_token(text: str) -> bool:

@@ -39,6 +39,7 @@ _MAX_KEPT_HEAD = 4096  # bytes of a head that is remembered, for each connection
 _PIECE = 1024  # bytes that are parsed at a time where a request may end in them
 
 Headers = list[tuple[bytes, bytes]]
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +47,13 @@ class ConnectionSettings:
     """What a connection needs to know of the application.
 
     refuse: answers a request that comes while there are too many connections. refusal: for an error that the
-    server makes before there is a request, its headers and its body; it is counted. shortcut: takes requests
-    for opinions that have arrived at once; None where there is none.
+    server makes before there is a request, and the client's address, its headers and its body; it is counted
+    and logged. shortcut: takes requests for opinions that have arrived at once; None where there is none.
     """
 
     limits: Limits
     refuse: ASGIApp
-    refusal: Callable[[RequestError], tuple[Headers, bytes]]
+    refusal: Callable[[RequestError, Address | None], tuple[Headers, bytes]]
     shortcut: Shortcut | None = None
 
 
@@ -392,7 +393,7 @@ class Connection(HttpToolsProtocol):
         headers: Headers = [(b"content-length", b"0"), (b"connection", b"close")]
         body = b""
         if self._settings is not None:
-            headers, body = self._settings.refusal(error)
+            headers, body = self._settings.refusal(error, self.client)
         lines = [STATUS_LINE[error.status]]
         lines.append(lines_of([*self.server_state.default_headers, *headers]))
         return b"".join(lines) + b"\r\n" + body

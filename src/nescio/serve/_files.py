@@ -25,12 +25,13 @@ class ModelFiles:
     def have_changed(self) -> bool:
         """Whether they are other than those that were read, and the same as when this was last asked.
 
-        So that a file that is still being written is not read, nor one that is missing for a moment.
+        So that a file that is still being written is not read, and one that is missing for a moment, while
+        another takes its place, is not missed.
         """
         stamps = self._stamps()
         is_steady = stamps == self._last_seen
         self._last_seen = stamps
-        return is_steady and stamps != self._read and None not in stamps.values()
+        return is_steady and stamps != self._read
 
     def copy_to(self, folder: Path) -> dict[str, Path]:
         """Copies in a folder that is made for them. Raises OSError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -56,9 +57,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise InputError(
-            f"--host must be an address of this machine, got {host}: {error.strerror}"
-        ) from error
+        raise _not_an_address_here(host, error) from error
     listener = socket.socket(family, kind)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,10 +65,16 @@ def _bind(host: str, port: int) -> socket.socket:
         listener.listen(1024)
     except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise _not_an_address_here(host, error) from error
         raise InputError(
             f"can't listen at {host}, port {port}: {error.strerror}; choose another with --port"
         ) from error
     return listener
+
+
+def _not_an_address_here(host: str, error: OSError) -> InputError:
+    return InputError(f"--host must be an address of this machine, got {host!r}: {error.strerror}")
 
 
 def _address(listener: socket.socket) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import torch
 
 from nescio.errors import NescioError
+from nescio.inference.model import TrainedModel
 from nescio.serve._accepting import Share
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
@@ -46,7 +48,7 @@ def run_worker(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is the parent who reads the files again
     remove_dead_processes()  # this process may be in place of another
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
-    application = application_of(load_stored(paths), settings)
+    application = application_of(_load(paths), settings)
     server = Server(application, share)
     orders = _Orders(channel, application)
     server.on_started = orders.start
@@ -56,6 +58,17 @@ def run_worker(
     finally:
         if orders.is_orphaned:
             shutil.rmtree(shared_dir, ignore_errors=True)
+
+
+def _load(paths: Mapping[str, Path]) -> dict[str, TrainedModel]:
+    """The models; where the parent has gone meanwhile, and others have removed its files, this ends too."""
+    try:
+        return load_stored(paths)
+    except (NescioError, OSError):
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():
+            sys.exit(0)
+        raise
 
 
 class _Orders:

@@ -17,10 +17,11 @@ from starlette.types import Receive, Scope, Send
 
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
-from nescio.serve._access import PAGE, Access
-from nescio.serve._connection import STATE, ConnectionSettings, Headers
+from nescio.serve._access import PAGE, Access, host_names
+from nescio.serve._connection import STATE, Address, ConnectionSettings, Headers
 from nescio.serve._docs import docs_page
 from nescio.serve._errors import RequestError, too_busy, too_many_connections
+from nescio.serve._logs import log_access
 from nescio.serve._metrics import Metrics
 from nescio.serve._middleware import HEADERS, ServiceMiddleware
 from nescio.serve._models import ServedModel
@@ -70,7 +71,7 @@ def create_app(
         >>> app.url_path_for("opinions")
         '/v1/opinions'
     """
-    access = Access(token, tuple(allowed_hosts), root_path)
+    access = Access(token, host_names(allowed_hosts), root_path)
     return Application(models, limits or Limits(), access, access_log=access_log).router
 
 
@@ -122,7 +123,10 @@ class Application:
         )
         shortcut = Shortcut(self._service, self._access, self._metrics, access_log)
         connections = ConnectionSettings(
-            self._limits, middleware(_refuse, direct={}), self._refusal, shortcut
+            self._limits,
+            middleware(_refuse, direct={}),
+            partial(self._refusal, is_logged=access_log),
+            shortcut,
         )
         return Router(
             routes,
@@ -162,9 +166,13 @@ class Application:
         yield {STATE: connections}
         await self._service.close()
 
-    def _refusal(self, error: RequestError) -> tuple[Headers, bytes]:
+    def _refusal(
+        self, error: RequestError, client: Address | None, *, is_logged: bool
+    ) -> tuple[Headers, bytes]:
         """The headers and the body of what the server refuses before there is a request; it is counted."""
         self._metrics.count_request("other", error.status, 0.0)
+        if is_logged:
+            log_access({"client": client, "method": "-", "path": "-"}, error.status, 0.0)
         response = error.response()
         return [*response.raw_headers, *HEADERS], bytes(response.body)
 
