@@ -12,8 +12,8 @@ SPECS = {
     "lenet": LeNetSpec(1, 16, 16, 10, filters=(4, 6), hidden=16),
     "mlp": MLPSpec(5, 2, hidden=(8,)),
 }
-# Few passes, for speed.
-WANTED = {"samples": 3, "num_members": 2}
+# Few passes and short flows, for speed.
+WANTED = {"samples": 3, "num_members": 2, "flow_length": 2}
 
 
 def made(name, wanted=WANTED):

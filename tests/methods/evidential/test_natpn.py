@@ -130,7 +130,7 @@ def test_it_is_exported_with_its_density(tmp_path):
     rows = blobs()
     table = ev.data.Table(rows.read(), rows.labels, ("a", "b", "c"), "blobs")
     settings = ev.TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
-    model = TrainedModel.train(table, NatPN(), MLPSpec(5, 3, hidden=(16,)), settings)
+    model = TrainedModel.train(table, NatPN(flow_length=2), MLPSpec(5, 3, hidden=(16,)), settings)
     inputs = torch.cat((rows.read()[:20], 30 * rows.read()[:5]))
     expected = model.predict(inputs)
     model.export_onnx(tmp_path / "m.onnx")
