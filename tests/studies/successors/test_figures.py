@@ -65,7 +65,7 @@ def test_what_trust_changes_by_ood_set():
     (figure,) = draw(results)
     assert figure.name == "trust"
     titles = [axes.get_title() for axes in figure.picture.axes if axes.get_title()]
-    assert titles[0] == "letter, A to T / letter U to Z"
+    assert titles[0] == "letter, A to T,\nagainst letter U to Z"
     assert len(titles) == 4
     found = {(row["set"], row["ood"], row["variant"]): row["auroc"] for row in figure.rows}
     assert found["mnist", "letters", "posthoc"] == 0.99

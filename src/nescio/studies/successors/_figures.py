@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WIDTH = 8.6  # inches
 ROW = 0.27  # the height of a label
 GROUP_ROW = 0.16
-TOP = 1.0  # above the labels: title, axis and the bar of the critical difference
+TOP = 1.2  # above the labels: title, axis and the bar of the critical difference
 INK = PALETTE["ink"]
 BASELINE_COLOUR = PALETTE["vermillion"]
 EVIDENTIAL_COLOUR = PALETTE["blue"]
@@ -112,7 +112,7 @@ def draw_ranks(axes: Axes, found: Ranking, title: str) -> None:
     axes.set_xlim(1 - 0.42 * count, count + 0.42 * count)
     axes.set_ylim(height, 0)
     axes.text(1 - 0.42 * count, 0.12, title, ha="left", va="center", weight="bold", color=INK)
-    line = 0.72
+    line = 0.92
     axes.plot([1, count], [line, line], color=INK, linewidth=1.2)
     for place in range(1, count + 1):
         axes.plot([place, place], [line - 0.06, line], color=INK, linewidth=1)
@@ -149,7 +149,7 @@ def draw_ranks(axes: Axes, found: Ranking, title: str) -> None:
 def _draw_difference(axes: Axes, difference: float, count: int) -> None:
     """The critical difference as a bar above the axis, at its right end."""
     shown = min(difference, count - 1.0)
-    level = 0.34
+    level = 0.54  # below the title
     start = count - shown
     axes.plot([start, count], [level, level], color=INK, linewidth=1.6)
     for end in (start, count):
@@ -209,7 +209,7 @@ def _draw_changes(axes: Axes, results: SuccessorResults, name: str, ood: str) ->
         axes.plot(means, places, linestyle="none", label=VARIANT_TITLES[variant], **VARIANT_LOOKS[variant])
     axes.set_yticks(range(len(ALL_ARMS)), [label(arm) for arm in ALL_ARMS], fontsize=10)
     axes.set_ylim(len(ALL_ARMS) - 0.5, -0.5)
-    axes.set_title(f"{SETS[name].title} / {ood}", fontsize=11)
+    axes.set_title(f"{SETS[name].title},\nagainst {ood}", fontsize=11)
     axes.set_xlabel("AUROC by u")
     return rows
 
