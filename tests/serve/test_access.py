@@ -6,7 +6,7 @@ import pytest
 from tests.serve.helpers import pair, pictures, reason
 
 from nescio import InputError
-from nescio.serve._access import Access
+from nescio.serve._access import Access, host_names
 from nescio.serve.app import create_app
 
 ONE = {"json": {"inputs": pictures(1).tolist()}}
@@ -94,11 +94,13 @@ def test_behind_a_proxy_with_a_path(ask, prefix):
         ({"token": ""}, "token must be printable ASCII characters, one or more"),
         ({"token": "é"}, "token must be printable ASCII"),
         ({"token": "a\nb"}, "token must be printable ASCII"),
-        ({"allowed_hosts": ("http://here",)}, "names or addresses, without ports, got 'http://here'"),
-        ({"allowed_hosts": ("here:80",)}, "names or addresses, without ports, got 'here:80'"),
-        ({"allowed_hosts": ("*.here",)}, "names or addresses, without ports, got '*.here'"),
-        ({"allowed_hosts": ("a b",)}, "names or addresses, without ports, got 'a b'"),
-        ({"allowed_hosts": ("",)}, "names or addresses, without ports, got ''"),
+        ({"allowed_hosts": ("http://here",)}, "as clients send them, without ports, got 'http://here'"),
+        ({"allowed_hosts": ("here:80",)}, "as clients send them, without ports, got 'here:80'"),
+        ({"allowed_hosts": ("*.here",)}, "as clients send them, without ports, got '*.here'"),
+        ({"allowed_hosts": ("a b",)}, "as clients send them, without ports, got 'a b'"),
+        ({"allowed_hosts": ("bücher",)}, "as clients send them, without ports, got 'bücher'"),
+        ({"allowed_hosts": ("fe80::1%eth0",)}, "as clients send them, without ports, got 'fe80::1%eth0'"),
+        ({"allowed_hosts": ("",)}, "as clients send them, without ports, got ''"),
         ({"root_path": "models"}, "root_path must be like /models"),
         ({"root_path": "/"}, "root_path must be like /models"),
         ({"root_path": "/a/../b"}, "root_path must be like /models"),
@@ -109,3 +111,14 @@ def test_behind_a_proxy_with_a_path(ask, prefix):
 def test_settings_that_make_no_sense(settings, words):
     with pytest.raises(InputError, match=re.escape(words)):
         Access(**settings)
+
+
+def test_hosts_are_compared_as_clients_send_them():
+    assert host_names(["HERE.", "[::1]", "0:0:0:0:0:0:0:1"]) == ("here", "::1", "::1")
+    with pytest.raises(InputError, match="must be a list of hosts, got the text 'here'"):
+        create_app(pair(), allowed_hosts="here")
+
+
+@pytest.mark.parametrize("path", ["/models", "/user/a@b.org/proxy/8000", "/a.b/.c"])
+def test_root_paths_of_many_kinds(path):
+    assert Access(root_path=path).root_path == path

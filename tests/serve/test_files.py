@@ -2,6 +2,7 @@
 
 import pytest
 
+from nescio.errors import ModelFileError
 from nescio.serve._files import ModelFiles
 
 
@@ -34,5 +35,5 @@ def test_copies_do_not_follow(tmp_path):
     assert copies["model"].read_bytes() == b"one"
     assert files.in_words(Exception(f"{copies['model']} is damaged"), copies) == f"{path} is damaged"
     path.unlink()
-    with pytest.raises(OSError, match=r"model\.safetensors"):
+    with pytest.raises(ModelFileError, match=r"there is no file .*model\.safetensors"):
         files.copy_to(tmp_path / "more")

@@ -23,6 +23,14 @@ def wait_for_another(client, old):
         time.sleep(0.02)
 
 
+def failed_reload(server):
+    """The line in which the next one is logged."""
+    line = ""
+    while "were not read again" not in line:
+        line = server.stderr.readline()
+    return line
+
+
 def test_models_are_read_again_and_a_stop_comes_without_a_lost_request(files, tmp_path):
     path = tmp_path / "small.safetensors"
     OLD.save(path)
@@ -34,10 +42,10 @@ def test_models_are_read_again_and_a_stop_comes_without_a_lost_request(files, tm
                 time.sleep(0.05 * number)
             NEW.save(path)  # by the change
             wait_for_another(kept, old)
+            path.unlink()
+            missing = failed_reload(server)
             path.write_bytes(b"no model")
-            line = ""
-            while "were not read again" not in line:
-                line = server.stderr.readline()
+            line = failed_reload(server)
             assert uncertainty(port) != pytest.approx(old, rel=1e-3)
             count = len(fresh.uncertainties)
             while len(fresh.uncertainties) == count:
@@ -46,6 +54,7 @@ def test_models_are_read_again_and_a_stop_comes_without_a_lost_request(files, tm
             _, rest = server.communicate(timeout=60)
         assert kept.errors == fresh.errors == []
         assert len(kept.uncertainties) > 5
+    assert f"there is no file {path}" in missing
     assert f"{path} is damaged" in line
     assert "Traceback" not in rest
     assert server.returncode == 0

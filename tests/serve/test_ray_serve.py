@@ -10,8 +10,9 @@ from tests.serve.helpers import ONE, PICTURE, untrained
 from nescio import InputError
 from nescio.methods import EDL
 from nescio.serve._access import Access
+from nescio.serve._files import ModelFiles
 from nescio.serve._process import ServerSettings
-from nescio.serve._ray_serve import Replica, _free_port
+from nescio.serve._ray_serve import Replica, _free_port, _redeploy
 
 
 @pytest.fixture(scope="module")
@@ -56,5 +57,18 @@ def test_a_replica_asks_for_the_token(contents):
 
 def test_a_free_port():
     assert 1024 <= _free_port("127.0.0.1") < 65536
-    with pytest.raises(InputError, match=r"--host must be an address of this machine, got 192\.0\.2\.1"):
+    with pytest.raises(InputError, match=r"--host must be an address of this machine, got '192\.0\.2\.1'"):
         _free_port("192.0.2.1")
+
+
+def test_a_file_that_is_gone_is_logged_once_and_looked_for(tmp_path, caplog):
+    path = tmp_path / "small.safetensors"
+    path.touch()
+    files = ModelFiles({"small": path})
+    path.unlink()
+    assert [files.have_changed() for _ in range(2)] == [False, True]
+    _redeploy(files, ServerSettings(), 1)
+    assert f"there is no file {path}" in caplog.text
+    assert [files.have_changed() for _ in range(2)] == [False, False]
+    path.touch()
+    assert [files.have_changed() for _ in range(2)] == [False, True]

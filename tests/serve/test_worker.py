@@ -59,5 +59,5 @@ def test_without_files_it_ends_quietly_where_its_parent_is_gone(tmp_path, monkey
     parent = SimpleNamespace(is_alive=lambda: parent_lives)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
     with pytest.raises(ModelFileError if parent_lives else SystemExit) as raised:
-        _worker._load({"soft": tmp_path / "missing.safetensors"})
+        _worker._load({"soft": tmp_path / "missing.safetensors"}, ServerSettings())
     assert parent_lives or raised.value.code == 0

@@ -62,21 +62,20 @@ def predict(
     _print_records(records, as_json, as_csv)
     if not as_json and not as_csv:
         for name, path in paths.items():
-            _say_where_nothing_is_refused(path, loaded[name])
+            _say_that_there_is_no_rule(path, loaded[name])
     if any(record["error"] is not None for record in records):
         raise typer.Exit(1)
 
 
-def _say_where_nothing_is_refused(path: Path, model: TrainedModel) -> None:
+def _say_that_there_is_no_rule(path: Path, model: TrainedModel) -> None:
     """Without a rule what is refused is a convention and promises nothing: not what people expect."""
     from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY
 
     if model.rule is None:
         typer.echo(
             f'{path} has no rule of its own yet: it says "I do not know" from an uncertainty of '
-            f"{DEFAULT_MAX_UNCERTAINTY} on, which promises nothing. With a promise: nescio threshold {path} "
-            "--data held-out --max-error 0.05; or without, --coverage 0.9, which answers the surest nine "
-            "in ten",
+            f"{DEFAULT_MAX_UNCERTAINTY} on, which promises nothing. To bound its errors: nescio threshold "
+            f"{path} --data held-out --max-error 0.05. To answer the surest nine in ten: --coverage 0.9",
             err=True,
         )
 

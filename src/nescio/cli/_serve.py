@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Sequence
 from enum import Enum
@@ -203,7 +204,7 @@ def _token(path: Path | None) -> str | None:
         token = os.environ.get(TOKEN_VARIABLE)
         if token is not None and not token.strip():
             raise InputError(f"{TOKEN_VARIABLE} must be a token, got an empty one; unset it to ask for none")
-        return token
+        return token and token.strip()
     try:
         token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -216,8 +217,15 @@ def _token(path: Path | None) -> str | None:
 def _allowed_hosts(hosts: list[str] | None, address: str) -> Sequence[str]:
     """None for any. Without it, a page of another site could have its own name lead to this machine."""
     if hosts is None:
-        return _LOOPBACK if address in _LOOPBACK else ()
+        return tuple(dict.fromkeys((*_LOOPBACK, address))) if _is_loopback(address) else ()
     return () if "*" in hosts else hosts
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address.lower() == "localhost"
 
 
 def _print_address(address: str, names: list[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,26 +62,34 @@ def export_onnx(model: TrainedModel, path: str | Path) -> None:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("onnx", "onnxscript") from error
-    proto = onnx_of(_program(model), input_names=["inputs"], output_names=list(_whole(model).names))
+    with no_word_of_torchvision():
+        program = torch.onnx.export(
+            _program(model),
+            input_names=["inputs"],
+            output_names=list(_whole(model).names),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
     _name_batch(proto.graph)
     _describe(proto, model)
     write_atomically(Path(path), proto.SerializeToString())
 
 
-def onnx_of(network: Any, *example: Any, **options: Any) -> Any:
-    """What torch.onnx.export makes of a network or a program, as ONNX's own object.
-
-    Without its warnings that operators of torchvision are left out, which no model here has.
-    """
+@contextlib.contextmanager
+def no_word_of_torchvision() -> Iterator[None]:
+    """Within it, torch.onnx does not warn that it leaves out operators of torchvision: no model has them."""
     log = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    log.addFilter(_is_of_something_else)
     try:
-        program = torch.onnx.export(network, *example, dynamo=True, verbose=False, **options)
+        yield
     finally:
-        log.setLevel(level)
-    assert program is not None
-    return program.model_proto
+        log.removeFilter(_is_of_something_else)
+
+
+def _is_of_something_else(record: logging.LogRecord) -> bool:
+    return "torchvision" not in record.getMessage()
 
 
 def _describe(proto: Any, model: TrainedModel) -> None:

@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent / "page"
 PAGE_FILES = frozenset(("/", *(f"/{path.name}" for path in PAGE.iterdir())))
 _BEARER = b"bearer "
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
-_ROOT_PATH = re.compile(r"(/(?!\.+(/|$))[A-Za-z0-9._~-]+)*")
+_ROOT_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~@:+,;=-]+)*")
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ class Access:
         if self.token is not None and not _is_token(self.token):
             raise InputError("token must be printable ASCII characters, one or more")
         for host in self.allowed_hosts:
-            if not _HOST_NAME.fullmatch(host) and not _is_address(host):
+            if not _HOST_NAME.fullmatch(host) and _address_of(host) is None:
                 raise InputError(
-                    f"allowed hosts must be whole names or addresses, without ports, got {host!r}"
+                    f"allowed_hosts must be whole names or addresses as clients send them, without ports, "
+                    f"got {host!r}"
                 )
         if not _ROOT_PATH.fullmatch(self.root_path):
             raise InputError(
-                "root_path must be like /models: a slash, then letters, digits, '.', '_', '~' or '-', "
-                f"got {self.root_path!r}"
+                f"root_path must be like /models or /team/models, without a slash at its end, got "
+                f"{self.root_path!r}"
             )
 
     def enter(self, scope: Scope) -> str:
@@ -92,16 +93,27 @@ class Access:
 
 
 def host_names(hosts: Iterable[str]) -> tuple[str, ...]:
-    """As requests are compared with them: in lower case, an address of IPv6 without its brackets."""
-    return tuple(host.lower().strip("[]").removesuffix(".") for host in hosts)
+    """As requests are compared with them: in lower case, addresses without brackets and in short.
+
+    Raises InputError for one text, whose characters would be taken for hosts.
+    """
+    if isinstance(hosts, str):
+        raise InputError(f"allowed_hosts must be a list of hosts, got the text {hosts!r}")
+    return tuple(_short(host.lower()) for host in hosts)
 
 
-def _is_address(text: str) -> bool:
+def _short(host: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return _address_of(host) or host.removesuffix(".")
+
+
+def _address_of(text: str) -> str | None:
+    """An IP address in its short form; None for what is none, and with a zone, which clients do not send."""
     try:
-        ipaddress.ip_address(text)
+        return None if "%" in text else str(ipaddress.ip_address(text))
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _is_token(text: str) -> bool:

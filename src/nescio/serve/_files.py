@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from nescio.errors import ModelFileError
+
 Stamp = tuple[int, int, int]
 
 
@@ -26,7 +28,7 @@ class ModelFiles:
         """Whether they are other than those that were read, and the same as when this was last asked.
 
         So that a file that is still being written is not read, and one that is missing for a moment, while
-        another takes its place, is not missed.
+        another takes its place, is not reported.
         """
         stamps = self._stamps()
         is_steady = stamps == self._last_seen
@@ -34,12 +36,15 @@ class ModelFiles:
         return is_steady and stamps != self._read
 
     def copy_to(self, folder: Path) -> dict[str, Path]:
-        """Copies in a folder that is made for them. Raises OSError."""
+        """Copies in a folder that is made for them. Raises ModelFileError where one is missing, OSError."""
         folder.mkdir()
         copies = {}
         for number, (name, path) in enumerate(self.paths.items()):
             copies[name] = folder / f"{number}{path.suffix}"
-            shutil.copyfile(path, copies[name])
+            try:
+                shutil.copyfile(path, copies[name])
+            except FileNotFoundError as error:
+                raise ModelFileError(f"there is no file {path}") from error
         return copies
 
     def in_words(self, error: Exception, copies: Mapping[str, Path]) -> str:

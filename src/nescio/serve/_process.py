@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from nescio.errors import NescioError
+from nescio.errors import InputError, NescioError
 from nescio.inference.model import TrainedModel
 from nescio.serve._accepting import NOT_THERE, Acceptor, Share
 from nescio.serve._access import Access
@@ -239,6 +239,11 @@ class _Alone:
 
     def _prepare(self) -> Shown:
         return self._application.prepare(load_models(self._files.paths, self._settings.runtime))
+
+
+def not_an_address_here(host: str, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(f"--host must be an address of this machine, got {host!r}: {reason}")
 
 
 def has_terminal() -> bool:

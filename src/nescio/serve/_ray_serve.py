@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from nescio._ray import start_ray
-from nescio.errors import InputError, MissingExtraError, NescioError
+from nescio.errors import MissingExtraError, NescioError
 from nescio.serve._files import ModelFiles
 from nescio.serve._models import load_models
 from nescio.serve._process import (
@@ -24,6 +24,7 @@ from nescio.serve._process import (
     application_of,
     log_failed_reload,
     log_reload,
+    not_an_address_here,
 )
 
 _NAME = "nescio"
@@ -106,7 +107,6 @@ class Replica:
 def _deploy(files: ModelFiles, settings: ServerSettings, max_replicas: int) -> None:
     from ray import serve
 
-    files.mark_as_read()
     contents = {name: (path.suffix, path.read_bytes()) for name, path in files.paths.items()}
     deployment: Any = serve.deployment(
         name=_NAME,
@@ -123,11 +123,11 @@ def _deploy(files: ModelFiles, settings: ServerSettings, max_replicas: int) -> N
 
 
 def _redeploy(files: ModelFiles, settings: ServerSettings, max_replicas: int) -> None:
+    files.mark_as_read()
     try:
         load_models(files.paths, settings.runtime)
         _deploy(files, settings, max_replicas)
     except (NescioError, OSError) as error:
-        files.mark_as_read()
         log_failed_reload(error)
     else:
         log_reload(files.paths)
@@ -138,6 +138,4 @@ def _free_port(host: str) -> int:
         with socket.create_server((host, 0)) as free:
             return int(free.getsockname()[1])
     except OSError as error:
-        raise InputError(
-            f"--host must be an address of this machine, got {host}: {error.strerror}"
-        ) from error
+        raise not_an_address_here(host, error) from error

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from nescio._kinds import InputKind
 from nescio.errors import InputError, MissingExtraError
-from nescio.inference.export import onnx_of
+from nescio.inference.export import no_word_of_torchvision
 from nescio.inference.model import TrainedModel
 from nescio.training import as_input
 
@@ -87,14 +87,18 @@ def export_network(model: TrainedModel) -> bytes:
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("onnx", error.name or "onnxruntime") from error
-    proto = onnx_of(
-        model.module.eval(),
-        (as_input(_inputs_like(model)[:2], model.preprocess),),
-        input_names=["inputs"],
-        output_names=["logits"],
-        dynamic_shapes=({0: torch.export.Dim("batch")},),
-    )
-    return bytes(proto.SerializeToString())
+    with no_word_of_torchvision():
+        program = torch.onnx.export(
+            model.module.eval(),
+            (as_input(_inputs_like(model)[:2], model.preprocess),),
+            input_names=["inputs"],
+            output_names=["logits"],
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    return bytes(program.model_proto.SerializeToString())
 
 
 def _obstacle(model: TrainedModel) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from nescio.errors import InputError
 from nescio.serve._logs import configure_logging
 from nescio.serve._models import bundled_paths
-from nescio.serve._process import ServerSettings, serve_alone
+from nescio.serve._process import ServerSettings, not_an_address_here, serve_alone
 from nescio.serve._ray_serve import serve_on_ray
 from nescio.serve._supervisor import Supervisor
 
@@ -56,8 +56,8 @@ def _bind(host: str, port: int) -> socket.socket:
     """A socket that listens at the address, or an error that says why not."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise _not_an_address_here(host, error) from error
+    except (OSError, UnicodeError) as error:
+        raise not_an_address_here(host, error) from error
     listener = socket.socket(family, kind)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,15 +66,11 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
-            raise _not_an_address_here(host, error) from error
+            raise not_an_address_here(host, error) from error
         raise InputError(
             f"can't listen at {host}, port {port}: {error.strerror}; choose another with --port"
         ) from error
     return listener
-
-
-def _not_an_address_here(host: str, error: OSError) -> InputError:
-    return InputError(f"--host must be an address of this machine, got {host!r}: {error.strerror}")
 
 
 def _address(listener: socket.socket) -> str:

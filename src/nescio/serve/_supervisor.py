@@ -143,12 +143,17 @@ class Supervisor:
         """Copies of the files as they are now."""
         self._num_reads += 1
         self._files.mark_as_read()
-        copies = self._files.copy_to(self._shared_dir / f"models-{self._num_reads}")
+        folder = self._shared_dir / f"models-{self._num_reads}"
+        copies: dict[str, Path] = {}
         try:
+            copies = self._files.copy_to(folder)
             # Here too: what is wrong at the start is said by the command itself, in one line.
             store_networks(copies, self._settings.runtime)
-        except ModelFileError as error:
-            raise ModelFileError(self._files.in_words(error, copies)) from error
+        except (NescioError, OSError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, ModelFileError):
+                raise ModelFileError(self._files.in_words(error, copies)) from error
+            raise
         return copies
 
     def _new_worker(self, share: Share) -> _Worker:

@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from nescio.errors import NescioError
-from nescio.inference.model import TrainedModel
 from nescio.serve._accepting import Share
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
@@ -48,7 +47,7 @@ def run_worker(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it is the parent who reads the files again
     remove_dead_processes()  # this process may be in place of another
     torch.set_num_threads(max(1, torch.get_num_threads() // settings.workers))
-    application = application_of(_load(paths), settings)
+    application = _load(paths, settings)
     server = Server(application, share)
     orders = _Orders(channel, application)
     server.on_started = orders.start
@@ -60,10 +59,10 @@ def run_worker(
             shutil.rmtree(shared_dir, ignore_errors=True)
 
 
-def _load(paths: Mapping[str, Path]) -> dict[str, TrainedModel]:
-    """The models; where the parent has gone meanwhile, and others have removed its files, this ends too."""
+def _load(paths: Mapping[str, Path], settings: ServerSettings) -> Application:
+    """The application; where the parent is gone, and others have removed its files, this process ends."""
     try:
-        return load_stored(paths)
+        return application_of(load_stored(paths), settings)
     except (NescioError, OSError):
         parent = multiprocessing.parent_process()
         if parent is not None and not parent.is_alive():

@@ -9,8 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -121,7 +120,7 @@ def require_device(device: str) -> None:
 
 def make_fabric(device: str, precision: str) -> Fabric:
     """Lightning Fabric for one process, or for each of those that torchrun started."""
-    with _by_version_alone("torchmetrics"):
+    with _without_importing("torchmetrics"):
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
 
@@ -151,24 +150,32 @@ def make_fabric(device: str, precision: str) -> Fabric:
 
 
 @contextlib.contextmanager
-def _by_version_alone(package: str) -> Iterator[None]:
-    """Within it, an import of the package gives its version and nothing else, unless it is loaded already.
+def _without_importing(named: str) -> Iterator[None]:
+    """Within it, lightning_utilities compares the version of the named package without importing it.
 
-    lightning_fabric imports torchmetrics where it is installed, only to look at its version, and torchmetrics
-    imports scipy and transformers: twice the time that torch itself takes.
+    lightning_fabric asks for the version of torchmetrics where that is installed, and torchmetrics imports
+    scipy and transformers: twice the time that torch itself takes.
     """
-    stand_in = ModuleType(package)
-    try:
-        stand_in.__dict__["__version__"] = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        yield
-        return
-    replaced = sys.modules.setdefault(package, stand_in) is stand_in
+    from lightning_utilities.core import imports
+    from packaging.version import Version
+
+    by_import = imports.compare_version
+
+    def compare_version(
+        package: str, op: Callable[..., Any], version: str, use_base_version: bool = False
+    ) -> bool:
+        if package != named:
+            return by_import(package, op, version, use_base_version)
+        try:
+            return bool(op(Version(importlib.metadata.version(package)), Version(version)))
+        except importlib.metadata.PackageNotFoundError:
+            return False
+
+    imports.compare_version = compare_version
     try:
         yield
     finally:
-        if replaced:
-            del sys.modules[package]
+        imports.compare_version = by_import
 
 
 def require_working_bfloat16() -> None:
