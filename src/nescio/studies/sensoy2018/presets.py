@@ -294,8 +294,8 @@ _TEN_SAMPLES = {"attack_samples": 10}
 _FEW_SAMPLES = {"samples": 10, "attack_samples": 5}
 
 
-def _former_cifar5(epochs: int, **method: Any) -> Overrides:
-    return FORMER_CIFAR5.then(Overrides(method=method, training={"epochs": epochs}))
+def _former_cifar5(epochs: int) -> Overrides:
+    return FORMER_CIFAR5.then(Overrides(training={"epochs": epochs}))
 
 
 PAPER = (
@@ -401,7 +401,13 @@ PAPER = (
                     method={"initial_sigma": 1e-4}, training={"epochs": 10}, evaluation=_FEW_SAMPLES
                 ),
             ),
-            Entry("edl", seeds=3, former=_former_cifar5(epochs=12)),
+            Entry(
+                "edl",
+                seeds=3,
+                # After 14 it still gains more than a point in three epochs.
+                overrides=Overrides(training={"epochs": 24}),
+                former=_former_cifar5(epochs=12),
+            ),
             # Attacks that were made on L2 are still to be measured, with the other two seeds.
             Entry(
                 "edl-printed",
