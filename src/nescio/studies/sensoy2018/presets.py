@@ -318,7 +318,7 @@ PAPER = (
             fresh_draws=True,
         ),
         entries=(
-            Entry("l2", seeds=3, former=FORMER_MNIST),
+            Entry("l2", seeds=3),
             Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES), former=FORMER_MNIST),
             Entry("ensemble", overrides=Overrides(training={"epochs": 8}), former=FORMER_MNIST),
             Entry(
