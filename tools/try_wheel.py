@@ -21,6 +21,8 @@ torch.manual_seed(0)
 num_classes = 3
 network = torch.nn.Linear(4, num_classes)
 x = torch.randn(8, 4)
+labels = torch.arange(8) % num_classes
+epoch = 0
 X = torch.randn(60, 4).numpy()
 y = ["cat", "dog", "fox"] * 20
 """
