@@ -5,8 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_READY := $(VENV)/.ready-for-demo
 READY := $(VENV)/.ready-for-all
-# Of the tests: one more than two processors, as some tests wait.
-WORKERS ?= 3
+WORKERS ?= 2
 PEERS := .bench-venv
 PEERS_READY := $(PEERS)/.ready
 # Without --no-compile, pip compiles every module; Python itself compiles those that are imported.
