@@ -201,10 +201,12 @@ def serve(
 def _token(path: Path | None) -> str | None:
     """From the file, or else from the environment: everybody on a machine sees the words of a command."""
     if path is None:
-        token = os.environ.get(TOKEN_VARIABLE)
-        if token is not None and not token.strip():
+        if TOKEN_VARIABLE not in os.environ:
+            return None
+        token = os.environ[TOKEN_VARIABLE].strip()
+        if not token:
             raise InputError(f"{TOKEN_VARIABLE} must be a token, got an empty one; unset it to ask for none")
-        return token and token.strip()
+        return token
     try:
         token = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
