@@ -20,6 +20,7 @@ from torch.nn.functional import interpolate
 from nescio._fetch.store import cache_dir
 from nescio._files import digest
 from nescio._kinds import InputKind
+from nescio._memory import freed_memory_kept
 from nescio.data import (
     Dataset,
     ImagePreprocess,
@@ -202,11 +203,12 @@ def kept_features(
 
     def encoded_parts(start: int) -> Iterator[Tensor]:
         done = start
-        for part in row_chunks(_behind(inputs, start), CHUNK):
-            yield _encoded_part(spec, module, preprocess, part)
-            done += len(part)
-            if on_encoding is not None:
-                on_encoding(done, len(inputs))
+        with freed_memory_kept():
+            for part in row_chunks(_behind(inputs, start), CHUNK):
+                yield _encoded_part(spec, module, preprocess, part)
+                done += len(part)
+                if on_encoding is not None:
+                    on_encoding(done, len(inputs))
 
     def fill(writer: StoredArrayWriter) -> None:
         for features in encoded_parts(writer.count):

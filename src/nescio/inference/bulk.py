@@ -34,6 +34,7 @@ from nescio._files import (
     write_atomically,
 )
 from nescio._locks import one_at_a_time
+from nescio._memory import freed_memory_kept
 from nescio._ray import require_place, start_ray
 from nescio.data.sources import Place, Source, open_sources
 from nescio.errors import DataError, InputError, MissingExtraError
@@ -248,9 +249,10 @@ class _Worker:
 def _here(plan: _Plan, chunks: list[int]) -> Iterator[int]:
     if chunks:
         worker = _Worker(plan)
-        for chunk in chunks:
-            worker({"chunk": chunk})
-            yield chunk
+        with freed_memory_kept():
+            for chunk in chunks:
+                worker({"chunk": chunk})
+                yield chunk
 
 
 def _on_ray(plan: _Plan, chunks: list[int]) -> Iterator[int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from nescio._memory import freed_memory_kept
 from nescio.data.preprocess import Preprocess
 from nescio.errors import InputError, TrainingError
 from nescio.methods import Batch, Method
@@ -125,7 +126,7 @@ def fit(
         state = run.resume(whole, fabric)
     assert settings.batch_size is not None
     steps = math.ceil(len(train) / (settings.batch_size * settings.accumulate))
-    with generators_kept(), _logging(log, run, state, fabric) as rows:
+    with generators_kept(), freed_memory_kept(), _logging(log, run, state, fabric) as rows:
         for number in range(state.member, len(members)):
             seeded = replace(settings, seed=_member_seed(settings.seed, number))
             loop = Loop(method, members[number], preprocess, seeded, fabric)
