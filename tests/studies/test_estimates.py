@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from nescio.metrics import Interval, mean_interval, wilson_interval
@@ -14,11 +16,21 @@ def test_two_seeds_are_too_few_for_an_interval_over_them():
     assert found.interval == wilson_interval(found.mean, 200)
 
 
-def test_three_seeds_have_student_s_interval_within_what_a_share_can_be():
+def test_three_seeds_have_student_s_interval():
     assert estimate([0.5, 0.6, 0.7]).interval == mean_interval([0.5, 0.6, 0.7])
-    found = estimate([0.9, 1.0, 1.0], is_share=True, images=200)
-    assert found.interval.high == 1
-    assert found.interval.low == mean_interval([0.9, 1.0, 1.0]).low
+
+
+@pytest.mark.parametrize("is_share", [False, True])
+def test_an_interval_lies_within_what_a_value_can_be(is_share):
+    high = estimate([0.9, 1.0, 1.0], is_share=is_share, images=200)
+    assert high.interval == Interval(mean_interval([0.9, 1.0, 1.0]).low, 1.0)
+    low = estimate([0.0, 0.0, 0.1], is_share=is_share, images=200)
+    assert low.interval == Interval(0.0, mean_interval([0.0, 0.0, 0.1]).high)
+
+
+def test_a_value_of_any_size():
+    values = [0.9, 1.0, 5.0]
+    assert estimate(values, most=math.inf).interval == Interval(0.0, mean_interval(values).high)
 
 
 def test_a_share_that_is_the_same_in_every_seed_is_not_known_exactly():

@@ -39,13 +39,16 @@ class Estimate:
         return f"{mean} [{low}, {high}]"
 
 
-def estimate(values: Sequence[float], is_share: bool = False, images: int | None = None) -> Estimate | None:
+def estimate(
+    values: Sequence[float], is_share: bool = False, images: int | None = None, most: float = 1.0
+) -> Estimate | None:
     """The mean of one value for each seed, with its interval.
 
     Args:
-        values: One for each seed.
-        is_share: Whether they are shares, between 0 and 1.
+        values: One for each seed, none below 0.
+        is_share: Whether they are shares of images.
         images: Number of images of which each value is a share.
+        most: The greatest that a value can be; the interval ends there, and at 0.
 
     Returns:
         The estimate, or None where there is no value.
@@ -56,10 +59,7 @@ def estimate(values: Sequence[float], is_share: bool = False, images: int | None
     has_spread = len(set(values)) > 1 or not is_share  # a share of 0 in every seed is not known exactly
     if len(values) >= ENOUGH_SEEDS and has_spread:
         low, high = mean_interval(values)
-        if is_share:
-            low = max(0.0, low)
-            high = min(1.0, high)
-        return Estimate(mean, Interval(low, high))
+        return Estimate(mean, Interval(max(0.0, low), min(most, high)))
     if is_share and images:
         return Estimate(mean, wilson_interval(min(1.0, mean), images))
     return Estimate(mean)

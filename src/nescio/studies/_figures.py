@@ -47,8 +47,8 @@ class Curve:
 
     Args:
         at: The points, (P,).
-        lines: A value for each seed at each point, None where there is none.
-        is_share: Whether the values are shares, between 0 and 1.
+        lines: A value from 0 to 1 for each seed at each point, None where there is none.
+        is_share: Whether the values are shares of images.
         images: Number of images at each point (P,), where the values are shares.
     """
 

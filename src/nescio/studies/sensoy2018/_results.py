@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ ROLES: Mapping[str, Mapping[str, str | None]] = {
 TITLES = {"mnist": "MNIST", "cifar5": "CIFAR5", "digits": "digits", "dead_classes": "digits"}
 OOD_TITLES = {"mnist": "notMNIST", "cifar5": "the unseen classes of CIFAR-10", "digits": "letters"}
 DIGITS_OF = {MNIST: 2, CIFAR5: 1}  # decimals of an accuracy in percent
+# The greatest that a number can be, where that is not 1. "median" and "highest" are of evidence.
+MOST = {"nll": math.inf, "brier": 2.0, "median": math.inf, "highest": math.inf}
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,9 @@ class PaperResults(ResultSet):
         return estimate(values, is_share=True, images=self.images(comparison, arm, measurement))
 
     def average(self, comparison: str | None, arm: str, measurement: str, *path: str) -> Estimate | None:
-        """A number that is no share; its interval needs three seeds."""
-        return estimate(self.values(comparison, arm, measurement, *path))
+        """A number that is no share of images; its interval needs three seeds."""
+        most = MOST.get(path[-1], 1.0)
+        return estimate(self.values(comparison, arm, measurement, *path), most=most)
 
     def images(self, comparison: str | None, arm: str, measurement: str) -> int | None:
         """On how many images something was measured; of both sets, the known ones."""
