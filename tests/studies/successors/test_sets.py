@@ -15,7 +15,7 @@ def test_a_tenth_is_set_aside_of_at_most_5000(name):
     ("name", "weight"),
     [
         ("letter", 0.1 / 8),
-        ("clinc150", 0.1 / 3375),
+        ("clinc150", 0.1 / 15**2.5),  # measured later than the others
         ("20newsgroups", 0.1 / 3.375),
         ("cifar5", 0.1),
         ("mnist", 0.1),

@@ -111,7 +111,7 @@ class StudySet:
 
 
 def _divergence_weight(num_classes: int) -> float:
-    """The library's rule, docs/decisions/0022, as it was when the study was made."""
+    """The library's rule, docs/decisions/0022, as it was when the study was begun."""
     return float(round(0.1 * min(1.0, (10 / num_classes) ** 3), 8))
 
 
@@ -177,6 +177,8 @@ _NEWSGROUPS = (
     "talk.politics.misc",
     "talk.religion.misc",
 )
+# CLINC150 was measured after the rule had got its exponent of 2.5, and has the weight that this gives.
+_WEIGHT_FOR_150_CLASSES: Settings = {"divergence_weight": 0.00011475}
 # A Gaussian a class needs more samples in each class than there are features: else one covariance for all.
 _SHARED_COVARIANCE: Mapping[str, Settings] = {"daedl": {"covariance": "shared"}}
 # What the authors chose for CIFAR-10.
@@ -207,7 +209,7 @@ _ALL = (
         dropout=0.3,
         training=_training(64, 256, 1e-3),
         calibration=1500,
-        methods=_SHARED_COVARIANCE,
+        methods={**_SHARED_COVARIANCE, **dict.fromkeys(DEFAULT_EDL, _WEIGHT_FOR_150_CLASSES)},
     ),
     StudySet(
         name="20newsgroups",
