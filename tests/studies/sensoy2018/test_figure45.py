@@ -42,6 +42,16 @@ def test_the_honest_panels(results):
     assert "Against Dropout its gradient is a mean over fresh draws" in honest.caption
 
 
+def test_who_was_not_shown_images_made_on_l2_is_named(results):
+    assert "Not measured for" not in figure45.draw(results)[-1].caption
+    kept = [each for each in results.results if each.arm != "edl"]
+    for each in results.of("digits", "edl"):
+        numbers = {name: found for name, found in each.numbers.items() if name != "transfer"}
+        kept.append(replace(each, numbers=numbers))
+    honest = figure45.draw(PaperResults(kept, "quick"))[-1]
+    assert "is shown them. Not measured for EDL. PGD takes" in honest.caption
+
+
 def test_the_same_draws_in_every_step_are_named(results):
     (dropout,) = results.of("digits", "dropout")
     settings = {**dropout.settings, "pgd": {**dropout.settings["pgd"], "fresh_draws": False}}

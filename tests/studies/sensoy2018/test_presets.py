@@ -10,7 +10,6 @@ from nescio.studies.sensoy2018 import presets
 from nescio.studies.sensoy2018._arms import COMPARED
 from nescio.studies.sensoy2018._overrides import Overrides
 from nescio.studies.sensoy2018.presets import (
-    AWAITED,
     DEAD_CLASS_SEEDS,
     NEEDS,
     PRESETS,
@@ -113,12 +112,6 @@ def test_the_source_of_an_arm_s_attacks_is_l2_as_it_was_for_that_arm():
     assert (source.training["epochs"], source.held_out) == (9, 0)
     assert measurement(one("edl", 1), "transfer").source == one("l2", 1).plan
     assert "transfer" not in [each.name for each in one("l2").measurements]
-
-
-def test_an_arm_that_is_awaited_is_not_planned_unless_asked_for():
-    comparison = with_entry(Entry("edl", seeds=3, former=AWAITED))
-    assert [each.arm for each in comparison.experiments()] == ["l2"]
-    assert [each.arm for each in comparison.experiments(1)] == ["l2", "edl"]
 
 
 def test_samples_are_those_of_methods_that_draw():

@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from nescio.studies.runner import store_in
 from nescio.studies.sensoy2018 import _report as report
 from nescio.studies.sensoy2018._claims import CLAIMS, check_all
 from nescio.studies.sensoy2018._results import PaperResults
-from nescio.studies.sensoy2018.presets import AWAITED, PRESETS
 
 pytestmark = pytest.mark.usefixtures("_small")
 FIGURES = ["figure1", "figure2", "figure3", "figure4", "figure4-honest", "losses"]
@@ -135,14 +133,6 @@ def test_what_is_missing_is_shown_as_missing(folder, tmp_path):
     assert "digits/l2-0" not in said
     assert "reproduced**" not in text
     assert "`nescio reproduce --preset quick --out DIR`, where DIR is the folder of this report" in text
-
-
-def test_an_arm_that_is_awaited_is_named(results, monkeypatch):
-    digits, dead = PRESETS["quick"]
-    entries = tuple(replace(each, former=AWAITED) if each.arm == "edl" else each for each in digits.entries)
-    monkeypatch.setitem(PRESETS, "quick", (replace(digits, entries=entries), dead))
-    kept = tuple(each for each in results.experiments if each.arm != "edl")
-    assert report.awaited_arms(replace(results, experiments=kept)) == ["EDL on digits"]
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])

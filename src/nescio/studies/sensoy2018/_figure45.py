@@ -86,15 +86,25 @@ def _honest_panels(results: PaperResults, comparison: str, name: str, title: str
     caption = (
         "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
         "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
-        f"gradient of the model that is shown them. PGD takes {_steps(results, comparison)} smaller steps "
-        f"from a start drawn at random. {_draws(results, comparison)}Where few images are wrong, at a small "
-        f"epsilon, so few are in the mean. {BANDS}"
+        f"gradient of the model that is shown them. {_without_transfer(results, comparison)}PGD takes "
+        f"{_steps(results, comparison)} smaller steps from a start drawn at random. "
+        f"{_draws(results, comparison)}Where few images are wrong, at a small epsilon, so few are in the "
+        f"mean. {BANDS}"
     )
     rows: list[Row] = []
     for attack in (FGSM, TRANSFER, PGD):
         found = curve_rows(results, comparison, COMPARED, attack, lambda numbers: dict(numbers["curve"]))
         rows += [{"attack": attack, **row} for row in found]
     return Figure(name, title, caption, picture, rows)
+
+
+def _without_transfer(results: PaperResults, comparison: str) -> str:
+    """Which methods have not been shown them, in words."""
+    shown = results.compared(comparison, TRANSFER)
+    others = [arm for arm in results.compared(comparison, PGD) if arm not in (SOURCE, *shown)]
+    if not others:
+        return ""
+    return f"Not measured for {labels(others)}. "
 
 
 def _draw(

@@ -94,9 +94,6 @@ def _notices(results: PaperResults) -> list[tuple[str, str]]:
             "DIR`, where DIR is the folder of this report."
         )
         notices.append(("Not measured yet:", text))
-    awaited = awaited_arms(results)
-    if awaited:
-        notices.append(("Still to be trained:", f"{', '.join(awaited)}."))
     return notices
 
 
@@ -111,19 +108,6 @@ def missing_results(results: PaperResults) -> list[str]:
         if not all(measurement.name in present for measurement in experiment.measurements):
             missing.append(experiment.name)
     return missing
-
-
-def awaited_arms(results: PaperResults) -> list[str]:
-    """The arms that the preset has, but of which no training is planned yet."""
-    planned = set()
-    for experiment in results.experiments:
-        planned.add((experiment.comparison, experiment.arm))
-    awaited = []
-    for comparison in PRESETS[results.preset]:
-        for entry in comparison.entries:
-            if (comparison.name, entry.arm) not in planned:
-                awaited.append(f"{label(entry.arm)} on {TITLES[comparison.name]}")
-    return awaited
 
 
 def _tables(results: PaperResults) -> Iterator[Table]:
