@@ -5,7 +5,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -44,6 +44,20 @@ def serving_here():
     return _serving_here
 
 
+@pytest.fixture
+def serve():
+    """Starts the service for models in memory and gives its address; it ends after the pages of `visit`.
+
+    A page may still ask for something when a test is done: to find nobody there would be a complaint.
+    """
+    with ExitStack() as servers:
+
+        def call(models, limits=None, port=0):
+            return servers.enter_context(_serving_here(models, limits, port))
+
+        yield call
+
+
 @pytest.fixture(scope="session")
 def address():
     """The bundled pair, served by `nescio serve`."""
@@ -65,7 +79,7 @@ def expect():
 
 
 @pytest.fixture
-def visit(browser, address, expect):
+def visit(browser, address, expect, serve):  # serve: set up before it, and so ended after it
     """Opens the page; at the end nothing may have been complained of, and nobody else asked."""
     contexts, complaints, requests = [], [], []
 

@@ -357,17 +357,17 @@ def test_a_busy_server_is_asked_again(page, visit, expect):
     assert "503" in visit.complaints.pop()
 
 
-def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving_here, expect):
+def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving_here, serve, expect):
     pair = load_models(bundled_paths())
     with serving_here(pair) as at:
         page = visit(at)
         expect(page.locator(SAYS)).to_have_text("It is a 1")
     sample(page, "7").click()
     expect(page.get_by_role("alert")).to_contain_text("The server can't be reached. Is it running?")
-    with serving_here(pair, port=urlsplit(at).port):
-        page.get_by_role("button", name="Try again").click()
-        expect(page.locator(SAYS)).to_have_text("It is a 7")
-        expect(page.get_by_role("alert")).to_be_hidden()
+    serve(pair, port=urlsplit(at).port)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    expect(page.get_by_role("alert")).to_be_hidden()
     assert all("ERR_CONNECTION_REFUSED" in text for text in visit.complaints)
     visit.complaints.clear()
 
@@ -384,35 +384,35 @@ def untrained(method, spec, shape):
     return TrainedModel(method.build(spec).eval(), method, classes, preprocess, spec)
 
 
-def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serving_here, expect):
+def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serve, expect):
     models = {
         "clothes": untrained(EDL(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
         "usual": untrained(Softmax(), LeNetSpec(1, 28, 28, 2), (1, 28, 28)),
         "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
         "odd": untrained(EDL(), LeNetSpec(5, 28, 28, 2), (5, 28, 28)),
     }
-    with serving_here(models) as at:
-        page = visit(at)
-        expect(page.locator("#remark")).to_contain_text("odd takes inputs of shape 5 x 28 x 28")
-        buttons = page.get_by_role("navigation", name="Models").get_by_role("button")
-        expect(buttons).to_have_text(["clothes, usual", "colour"])
-        # No digits for a model that knows none.
-        expect(page.locator("#samples")).to_be_hidden()
-        expect(page.locator("#about-digits")).to_be_hidden()
-        expect(page.locator(".card h2")).to_contain_text(["clothes", "usual"])
-        expect(card(page, "clothes", ".sentence")).to_have_text("Nothing to look at yet")
-        draw_one(page)
-        expect(card(page, "clothes", ".detail")).to_contain_text("Uncertainty")
-        expect(card(page, "clothes", ".bars li")).to_have_count(3)
-        expect(card(page, "usual", ".bars li")).to_have_count(2)
-        expect(page.locator("#triangle")).to_be_hidden()
-        buttons.nth(1).click()
-        expect(buttons.nth(1)).to_have_attribute("aria-pressed", "true")
-        expect(page.locator("#pad")).to_be_hidden()
-        expect(page.locator("#turned")).to_be_hidden()
-        expect(card(page, "clothes", ".sentence")).to_have_count(0)
-        expect(card(page, "colour", ".bars li")).to_have_count(7)  # five of 15, the others, and uncertainty
-        expect(card(page, "colour", ".bars .others .name")).to_have_text("10 others")
+    at = serve(models)
+    page = visit(at)
+    expect(page.locator("#remark")).to_contain_text("odd takes inputs of shape 5 x 28 x 28")
+    buttons = page.get_by_role("navigation", name="Models").get_by_role("button")
+    expect(buttons).to_have_text(["clothes, usual", "colour"])
+    # No digits for a model that knows none.
+    expect(page.locator("#samples")).to_be_hidden()
+    expect(page.locator("#about-digits")).to_be_hidden()
+    expect(page.locator(".card h2")).to_contain_text(["clothes", "usual"])
+    expect(card(page, "clothes", ".sentence")).to_have_text("Nothing to look at yet")
+    draw_one(page)
+    expect(card(page, "clothes", ".detail")).to_contain_text("Uncertainty")
+    expect(card(page, "clothes", ".bars li")).to_have_count(3)
+    expect(card(page, "usual", ".bars li")).to_have_count(2)
+    expect(page.locator("#triangle")).to_be_hidden()
+    buttons.nth(1).click()
+    expect(buttons.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#pad")).to_be_hidden()
+    expect(page.locator("#turned")).to_be_hidden()
+    expect(card(page, "clothes", ".sentence")).to_have_count(0)
+    expect(card(page, "colour", ".bars li")).to_have_count(7)  # five of 15, the others, and uncertainty
+    expect(card(page, "colour", ".bars .others .name")).to_have_text("10 others")
 
 
 @pytest.mark.parametrize(
