@@ -77,9 +77,17 @@ def test_weights_count_like_repetition():
     torch.testing.assert_close(weighted.least, expected.least)
 
 
-def test_what_is_far_away_has_no_trust_however_far():
+def test_features_far_from_zero_lose_no_digits_in_single_precision():
     features, labels = samples()
-    gaussians = fitted(batches_of(features, labels), ridge=1e-3).float()
+    gaussians = fitted(batches_of(features + 1000, labels), is_shared=True)
+    expected = gaussians.log_density(features + 1000).float()
+    torch.testing.assert_close(gaussians.float().log_density(features + 1000), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_is_far_away_has_no_trust_however_far(is_shared):
+    features, labels = samples()
+    gaussians = fitted(batches_of(features, labels), is_shared=is_shared, ridge=1e-3).float()
     far = torch.tensor([[1e3], [1e20], [-3e38]]).expand(3, 4)
     assert gaussians.trust(far).tolist() == [0.0, 0.0, 0.0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -45,13 +45,20 @@ class ClassGaussians(nn.Module):
 
     def log_density(self, features: Tensor) -> Tensor:
         """ln sum_c N(f; mu_c, Sigma_c) of features (N, F), (N,)."""
-        features = features.to(self.means.dtype)
-        logs = []
-        for label in range(self.means.shape[0]):
-            whitening = self.whitening[0 if self.is_shared else label]
-            away = (features - self.means[label]) @ whitening.T  # (N, F)
-            logs.append(self.log_scale[label] - 0.5 * away.square().sum(1))
-        return torch.stack(logs, 1).logsumexp(1)
+        distances = [away.square().sum(1) for away in self._away(features.to(self.means.dtype))]
+        return (self.log_scale - 0.5 * torch.stack(distances, 1)).logsumexp(1)
+
+    def _away(self, features: Tensor) -> Iterator[Tensor]:
+        """whitening (f - mu_c) of features (N, F) for each class c, (N, F)."""
+        if not self.is_shared:
+            for mean, whitening in zip(self.means, self.whitening, strict=True):
+                yield (features - mean) @ whitening.T
+            return
+        # Features are whitened once for all classes. Around the centre, a difference loses few digits.
+        centre = self.means.mean(0)
+        whitened = (features - centre) @ self.whitening[0].T
+        for whitened_mean in (self.means - centre) @ self.whitening[0].T:
+            yield whitened - whitened_mean
 
     def trust(self, features: Tensor) -> Tensor:
         """s = (l - min) / (max - min) of the log-density l, held within [0, 1], (N,)."""
@@ -68,7 +75,6 @@ class ClassGaussians(nn.Module):
         counts, means = self._means(batches)
         scatter = self._scatter(batches, means)
         if self.is_shared:
-            scatter = scatter.sum(0, keepdim=True)
             freedom = (counts.sum() - (counts > 0).sum()).view(1)
         else:
             freedom = counts - 1
@@ -98,13 +104,15 @@ class ClassGaussians(nn.Module):
         return counts, sums / counts.clamp_min(1).unsqueeze(1)
 
     def _scatter(self, batches: Iterable[FeatureBatch], means: Tensor) -> Tensor:
-        """sum w (f - mu_c)(f - mu_c)' of each class (K, F, F), in float64."""
-        num_classes, num_features = means.shape
-        scatter = means.new_zeros(num_classes, num_features, num_features)
+        """sum w (f - mu_c)(f - mu_c)' of each class, or of all together, (K or 1, F, F), in float64."""
+        scatter = exact(torch.zeros_like(self.whitening))
         for batch in batches:
             labels = batch.labels.to(means.device)
             away = (exact(batch.features) - means[labels]) * _weights_of(batch).sqrt().unsqueeze(1)
-            for label in range(num_classes):
+            if self.is_shared:
+                scatter[0].addmm_(away.T, away)
+                continue
+            for label in range(len(means)):
                 of_class = away[labels == label]
                 scatter[label].addmm_(of_class.T, of_class)
         return scatter
