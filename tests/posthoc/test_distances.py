@@ -79,6 +79,29 @@ def test_many_classes_get_fewer_directions_each():
     assert distance.projection.shape[1] < 64
 
 
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e4])
+@pytest.mark.parametrize("is_unit", [True, False])
+def test_neighbours_are_told_apart_far_from_zero(offset, is_unit):
+    known = drawn(500, 8) + offset
+    new = drawn(50, 8, seed=1) + offset
+    found = Neighbours.fit(known, 3, is_unit)(new)
+    known, new = known.double(), new.double()
+    if is_unit:
+        known, new = unit(known), unit(new)
+    expected = torch.cdist(new, known).sort(1).values[:, 2]
+    torch.testing.assert_close(found.double(), expected, rtol=5e-3, atol=0)
+
+
+def test_a_file_of_before_has_no_centre():
+    distance = Neighbours.fit(drawn(50, 3))
+    kept = distance.tensors()
+    del kept["centre"]
+    before = distance_from(distance.settings(), kept)
+    assert before.centre is None
+    assert "centre" not in before.tensors()
+    assert before(drawn(5, 3)).isfinite().all()
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
 @pytest.mark.parametrize("is_unit", [True, False])
 def test_what_can_not_be_measured_is_farthest_or_finite(value, is_unit):
@@ -96,7 +119,7 @@ def test_an_input_without_length_can_be_measured():
 
 @pytest.mark.parametrize("kind", ["neighbours", "gaussians"])
 def test_kept_and_made_again_it_is_the_same(kind):
-    distance = fit_distance(kind, drawn(300, 70), torch.arange(300) % 4, 2, True)
+    distance = fit_distance(kind, drawn(300, 70), torch.arange(300) % 4, None, True)
     again = distance_from(distance.settings(), distance.tensors())
     new = drawn(20, 70, seed=3)
     assert torch.equal(again(new), distance(new))
@@ -107,13 +130,17 @@ def test_what_is_none_is_refused():
     with pytest.raises(InputError, match="kind must be neighbours or gaussians, got 'trees'"):
         fit_distance("trees", drawn(10, 2), None, 1, True)
     with pytest.raises(InputError, match="labels must be given"):
-        fit_distance("gaussians", drawn(10, 2), None, 1, True)
+        fit_distance("gaussians", drawn(10, 2), None, None, True)
+    with pytest.raises(InputError, match="k is for kind neighbours alone"):
+        fit_distance("gaussians", drawn(10, 2), torch.arange(10) % 2, 3, True)
     with pytest.raises(InputError, match="k must be a whole number"):
         fit_distance("neighbours", drawn(10, 2), None, 11, True)
     with pytest.raises(InputError, match="the kind of trust must be"):
         distance_from({"kind": "trees"}, {})
     with pytest.raises(InputError, match="prototypes must have 2 columns"):
         Neighbours(torch.eye(2), torch.eye(3), torch.ones(3))
+    with pytest.raises(InputError, match=r"centre must be \(2,\), got \(3,\)"):
+        Neighbours(torch.eye(2), torch.eye(2), torch.ones(2), centre=torch.ones(3))
     with pytest.raises(InputError, match="squares must be"):
         Neighbours(torch.eye(2), torch.eye(2), torch.ones(3))
     with pytest.raises(InputError, match="whitening must be"):

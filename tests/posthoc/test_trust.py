@@ -238,3 +238,9 @@ def test_fields_that_do_not_fit_are_refused(trust):
             Trust.from_parts({**trust.settings(), "bulk": bulk}, trust.tensors())
     with pytest.raises(InputError, match="held_out must be distances"):
         Trust.from_parts(trust.settings(), {**trust.tensors(), "held_out": torch.zeros(0)})
+
+
+def test_a_distance_that_is_fitted_already_needs_as_many_held_out_inputs():
+    distance = Trust.fit(drawn(200), drawn(50, seed=1)).distance
+    with pytest.raises(InputError, match="held_out must have 50 rows or more, got 49"):
+        Trust.of(distance, drawn(49, seed=1))

@@ -68,8 +68,9 @@ class Distance(ABC):
 class Neighbours(Distance):
     """The distance to the k-th nearest prototype.
 
-    Of x and a prototype p, with their projections Px and Pp: sqrt(|x|^2 + |p|^2 - 2 Px Pp). What is projected
-    counts as in x - p, what is left out as if both had it in directions of their own.
+    Of x and a prototype p, seen from the mean of the training data, with their projections Px and Pp:
+    sqrt(|x|^2 + |p|^2 - 2 Px Pp). What is projected counts as in x - p, what is left out as if both had it in
+    directions of their own.
 
     Args:
         projection: Directions (F, D).
@@ -77,6 +78,8 @@ class Neighbours(Distance):
         squares: The squared lengths of their features (M,).
         k: Which neighbour counts, 1 for the nearest.
         is_unit: Whether features are brought to length one first.
+        centre: The mean of the training data (F,); None for zero, as in files of version 0.2. Far from it,
+            half precision could not tell prototypes apart.
     """
 
     kind: ClassVar[str] = "neighbours"
@@ -86,23 +89,35 @@ class Neighbours(Distance):
     squares: Tensor
     k: int = 1
     is_unit: bool = True
+    centre: Tensor | None = None
 
     def __post_init__(self) -> None:
         _require_matrix("projection", self.projection)
         _require_matrix("prototypes", self.prototypes, self.projection.shape[1])
         if tuple(self.squares.shape) != (len(self.prototypes),):
             raise InputError(f"squares must be ({len(self.prototypes)},), got {tuple(self.squares.shape)}")
+        if self.centre is not None and tuple(self.centre.shape) != (self.num_features,):
+            raise InputError(f"centre must be ({self.num_features},), got {tuple(self.centre.shape)}")
         require_whole("k", self.k, most=len(self.prototypes))
 
     @classmethod
     def fit(cls, features: Tensor, k: int = 1, is_unit: bool = True) -> Neighbours:
         """From features (M, F) of training samples, all of which become prototypes."""
         points = _scaled(features, is_unit)
+        centre = points.mean(0)
+        points = points - centre
         projection = _directions(points, DIRECTIONS)
-        return cls(projection, _compact(points @ projection), points.square().sum(1), k, is_unit)
+        projected = points @ projection
+        left_out = points - projected @ projection.T
+        # The lengths of the prototypes as they are kept: with others, near ones would seem to touch.
+        prototypes = _compact(projected)
+        squares = prototypes.square().sum(1) + left_out.square().sum(1)
+        return cls(projection, prototypes, squares, k, is_unit, centre)
 
     def __call__(self, features: Tensor) -> Tensor:
         points = _scaled(features, self.is_unit)
+        if self.centre is not None:
+            points = points - self.centre
         products = (points @ self.projection) @ self.prototypes.T
         # Less the length of the input itself, which is the same for all prototypes.
         differences = self.squares - 2 * products
@@ -117,11 +132,14 @@ class Neighbours(Distance):
         return len(self.projection)
 
     def tensors(self) -> dict[str, Tensor]:
-        return {
+        kept = {
             "projection": self.projection,
             "prototypes": self.prototypes.half(),
             "squares": self.squares,
         }
+        if self.centre is not None:
+            kept["centre"] = self.centre
+        return kept
 
     def settings(self) -> dict[str, Any]:
         return {"kind": self.kind, "k": self.k, "is_unit": self.is_unit}
@@ -215,12 +233,16 @@ class Gaussians(Distance):
 KINDS = (Neighbours.kind, Gaussians.kind)
 
 
-def fit_distance(kind: str, features: Tensor, labels: Tensor | None, k: int, is_unit: bool) -> Distance:
+def fit_distance(
+    kind: str, features: Tensor, labels: Tensor | None, k: int | None, is_unit: bool
+) -> Distance:
     """The distance of this kind, from features (M, F) of training samples and, for Gaussians, classes."""
     if kind == Neighbours.kind:
-        return Neighbours.fit(features, k, is_unit)
+        return Neighbours.fit(features, 1 if k is None else k, is_unit)
     if kind != Gaussians.kind:
         raise InputError(f"kind must be {' or '.join(KINDS)}, got {kind!r}")
+    if k is not None:
+        raise InputError(f"k is for kind {Neighbours.kind} alone: which of the nearest counts, got {k!r}")
     if labels is None:
         raise InputError("labels must be given for kind gaussians: a Gaussian is fitted to each class")
     return Gaussians.fit(features, labels, is_unit)
@@ -234,7 +256,8 @@ def distance_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     if kind not in kinds:
         raise InputError(f"the kind of trust must be {' or '.join(kinds)}, got {kind!r}")
     for field in dataclasses.fields(kinds[kind]):  # type: ignore[arg-type]
-        if field.name not in fields:
+        is_kept = field.name in tensors or field.default is dataclasses.MISSING
+        if field.name not in fields and is_kept:
             fields[field.name] = tensors[field.name].float()
     return kinds[kind](**fields)
 

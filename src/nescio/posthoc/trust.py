@@ -147,7 +147,7 @@ class Trust:
         *,
         labels: Tensor | None = None,
         kind: str | None = None,
-        k: int = 1,
+        k: int | None = None,
         is_unit: bool = True,
         half_at: float = HALF_AT,
         seed: int = 0,
@@ -162,7 +162,7 @@ class Trust:
             labels: Classes (N,) of the training inputs, whole numbers; needed by Gaussians.
             kind: "gaussians" for the density under a Gaussian for each class, "neighbours" for the distance
                 to the k-th nearest training input. Default: gaussians where there are labels.
-            k: Which of the nearest neighbours counts.
+            k: Which of the nearest neighbours counts, by default the first; only for kind neighbours.
             is_unit: Whether features are brought to length one first, so that their directions are compared,
                 as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
@@ -183,7 +183,7 @@ class Trust:
             torch.Size([5])
         """
         _require_features("features", features, 2)
-        _require_features("held_out", held_out, LEAST_HELD_OUT)
+        _require_features("held_out", held_out, LEAST_HELD_OUT)  # before the work of fitting a distance
         if features.shape[1] != held_out.shape[1]:
             raise InputError(
                 f"held_out must have {features.shape[1]} features like the training data, "
@@ -209,12 +209,16 @@ class Trust:
 
         Args:
             distance: The measure of distance.
-            held_out: Features (n, F) of inputs that had no part in training, nor in the distance.
+            held_out: Features (n, F) of inputs that had no part in training, nor in the distance; 50 or more.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
 
         Returns:
             The trust.
+
+        Raises:
+            InputError: If held_out is no such tensor, has too few rows, or is not finite.
         """
+        _require_features("held_out", held_out, LEAST_HELD_OUT)
         distances = _in_parts(distance, held_out).sort().values
         count = len(distances)
         in_tail = max(int(_TAIL * count), min(_LEAST_IN_TAIL, int(_LARGEST_TAIL * count)), 1)
