@@ -162,3 +162,13 @@ def test_a_single_sample_can_be_fitted_to():
 def test_what_can_not_be_fitted_to_is_refused(prediction, labels, trust, match):
     with pytest.raises(InputError, match=match):
         Temperature.fit(prediction, labels, trust)
+
+
+def test_the_most_probable_class_stays_where_evidence_gets_too_large_or_too_small():
+    opinion = Opinion(torch.tensor([[2000.0, 3000.0], [1e-5, 2e-5], [0.0, 0.0]]))
+    said = Temperature(10).apply(opinion)
+    assert said.labels.tolist() == [1, 1, 0]
+    assert said.evidence.isfinite().all()
+    # Held at the most that evidence can be, in its proportions.
+    torch.testing.assert_close(said.evidence[0, 1] / said.evidence[0, 0], torch.tensor(1.5**10))
+    assert said.is_vacuous.tolist() == [False, True, True]

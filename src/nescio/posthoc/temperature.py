@@ -22,8 +22,6 @@ from nescio.opinions.opinion import Opinion
 LEAST_SCALE = 0.1
 LARGEST_SCALE = 10.0
 _GRID = 41  # scales that are tried before the best is refined
-_REFINEMENTS = 30  # steps of the golden section, each of which leaves 0.62 of the interval
-_GOLDEN = (math.sqrt(5) - 1) / 2
 _MOST_EVIDENCE = 0.5 * LARGEST  # what a large scale makes of much evidence stays below what an opinion takes
 
 
@@ -113,12 +111,19 @@ class Temperature:
         if self.scale == 1:
             return prediction
         if isinstance(prediction, Opinion):
-            evidence = prediction.evidence.pow(self.scale).clamp_max(_MOST_EVIDENCE)
-            return Opinion(evidence, prediction.prior, prediction.raw_labels)
+            evidence = self._scaled(prediction.evidence)
+            # The labels as they were: evidence may get so small that it is none.
+            return Opinion(evidence, prediction.prior, prediction.labels)
         assert isinstance(prediction, Categorical)
         tiny = torch.finfo(prediction.probabilities.dtype).tiny
         logs = self.scale * prediction.probabilities.clamp_min(tiny).log()
         return Categorical(logs.softmax(-1), prediction.own_uncertainty, prediction.raw_labels)
+
+    def _scaled(self, evidence: Tensor) -> Tensor:
+        """evidence ** scale (..., K); a row whose power would be too large is held, in its proportions."""
+        most: float = _MOST_EVIDENCE ** (1 / self.scale)
+        held_by = (most / evidence.amax(-1, keepdim=True)).clamp_max(1.0)
+        return (evidence * held_by).pow(self.scale)
 
     def describe(self) -> str:
         """What it does, in words."""
@@ -168,21 +173,16 @@ def _scale_of(log_scale: float) -> float:
 
 
 def _minimum(objective: _Objective) -> float:
-    """The best scale: of a grid first, as there may be several hollows, then by the golden section."""
+    """The best scale: of a grid first, as there may be several hollows, then around it."""
+    from scipy.optimize import minimize_scalar
+
     least = math.log(LEAST_SCALE)
     step = (math.log(LARGEST_SCALE) - least) / (_GRID - 1)
     values = [objective(least + place * step) for place in range(_GRID)]
     best = values.index(min(values))
-    low = least + (best - 1) * step
-    high = least + (best + 1) * step
-    for _ in range(_REFINEMENTS):
-        inner_low = high - _GOLDEN * (high - low)
-        inner_high = low + _GOLDEN * (high - low)
-        if objective(inner_low) < objective(inner_high):
-            high = inner_high
-        else:
-            low = inner_low
-    return _scale_of((low + high) / 2)
+    around = (least + (best - 1) * step, least + (best + 1) * step)
+    found = minimize_scalar(objective, bounds=around, method="bounded")
+    return _scale_of(float(found.x))
 
 
 def _logarithm(probabilities: Tensor) -> Tensor:
