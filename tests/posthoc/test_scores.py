@@ -183,6 +183,17 @@ def test_refuses_what_does_not_fit(call, message):
         call()
 
 
+@pytest.mark.parametrize("offset", [10.0, 1000.0])
+def test_mahalanobis_loses_few_digits_far_from_zero(offset):
+    # Ten of 64 directions vary: what whitening makes of rounding in the others must not count.
+    generator = torch.Generator().manual_seed(1)
+    features = torch.randn(500, 10, generator=generator) @ torch.randn(10, 64, generator=generator) + offset
+    labels = torch.arange(500) % 4
+    expected = MahalanobisScore.fit(features.double(), labels)(features.double())
+    found = MahalanobisScore.fit(features, labels)(features)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("fit", [KNNScore.fit, lambda f: MahalanobisScore.fit(f, LABELS)])
 def test_refuses_features_that_are_not_finite(fit):
     broken = TRAIN.clone()

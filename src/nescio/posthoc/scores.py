@@ -169,8 +169,10 @@ class MahalanobisScore:
     Made by `fit`.
 
     Args:
-        means: Means of the C classes that the training data has, (C, F), whitened.
-        whitening: What makes the covariance within classes the identity, (F, F).
+        means: Means of the C classes that the training data has, (C, F), seen from the origin and whitened,
+            float64.
+        whitening: What makes the covariance within classes the identity, (F, F), float64.
+        origin: The mean of the training data, (F,), float64: far from it, whitening would lose digits.
 
     Example:
         >>> features = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
@@ -181,6 +183,7 @@ class MahalanobisScore:
 
     means: Tensor
     whitening: Tensor
+    origin: Tensor
 
     @classmethod
     def fit(cls, features: Tensor, labels: Tensor) -> MahalanobisScore:
@@ -206,14 +209,15 @@ class MahalanobisScore:
             centred[mine] -= mean
             means.append(mean)
         whitening = _whitening(centred.T @ centred / len(centred))
-        return cls((torch.stack(means) @ whitening).to(features), whitening.to(features))
+        origin = given.mean(0)
+        return cls((torch.stack(means) - origin) @ whitening, whitening, origin)
 
     def __call__(self, features: Tensor) -> Tensor:
         """The squared distance, (N,), of features (N, F)."""
-        given = _require_features(features, len(self.whitening)).to(self.whitening.dtype)
-        # In float64: the squares of large numbers cancel in cdist.
-        whitened = exact(given @ self.whitening)
-        distance = torch.cdist(whitened, exact(self.means), compute_mode="donot_use_mm_for_euclid_dist")
+        given = exact(_require_features(features, len(self.whitening)))
+        whitened = (given - self.origin) @ self.whitening
+        # Not by a product of matrices: the squares of large numbers cancel there.
+        distance = torch.cdist(whitened, self.means, compute_mode="donot_use_mm_for_euclid_dist")
         return distance.amin(1).square().to(features)
 
 
