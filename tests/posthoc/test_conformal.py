@@ -43,7 +43,8 @@ def draw(size, generator, num_classes=5, sharpness=2.0):
 @pytest.mark.parametrize("score", SCORES)
 def test_scores_are_those_of_the_formula(score):
     p, _ = draw(50, torch.Generator().manual_seed(0))
-    ours = conformal_scores(p, score, penalty=0.3, free_ranks=1)
+    of_ranks = {"penalty": 0.3, "free_ranks": 1} if score == "raps" else {}
+    ours = conformal_scores(p, score, **of_ranks)
     for row, scores in zip(p.tolist(), ours.tolist(), strict=True):
         assert scores == pytest.approx(naive_conformal_scores(row, score, penalty=0.3, free_ranks=1))
 
@@ -342,6 +343,8 @@ def test_refuses_labels_that_do_not_fit(labels, message):
         ({"coverage": "0.9"}, "coverage must be a number between 0 and 1, got '0.9'"),
         ({"score": "margin"}, "score must be one of lac, aps, raps, got 'margin'"),
         ({"randomized": True}, "randomized is for aps and raps"),
+        ({"penalty": 0.5}, "penalty and free_ranks are for raps; lac adds nothing for ranks"),
+        ({"free_ranks": 3, "score": "aps"}, "penalty and free_ranks are for raps; aps adds"),
         ({"randomized": 1, "score": "aps"}, "randomized must be True or False, got 1"),
         ({"by_class": "yes"}, "by_class must be True or False, got 'yes'"),
         ({"allow_empty": None}, "allow_empty must be True or False, got None"),

@@ -437,6 +437,8 @@ def _require_score(
         raise InputError("randomized is for aps and raps; lac has nothing to be drawn")
     require_number("penalty", penalty)
     require_whole("free_ranks", free_ranks, least=0)
+    if score != "raps" and (penalty, free_ranks) != (PENALTY, FREE_RANKS):
+        raise InputError(f"penalty and free_ranks are for raps; {score} adds nothing for ranks")
     require_whole("seed", seed, least=0)
 
 
