@@ -40,7 +40,7 @@ def test_the_density_is_the_sum_of_the_gaussians_of_the_classes():
     logs = []
     for label in range(3):
         of_class = wide[labels == label]
-        normal = MultivariateNormal(of_class.mean(0), of_class.T.cov())
+        normal = MultivariateNormal(of_class.mean(0), of_class.T.cov(correction=0))
         logs.append(normal.log_prob(wide))
     expected = torch.stack(logs, 1).logsumexp(1)
     found = gaussians.log_density(features)
@@ -58,7 +58,7 @@ def test_a_shared_covariance_is_that_around_the_means_of_the_classes():
     away = torch.zeros_like(wide)
     for label in range(3):
         away[labels == label] = wide[labels == label] - wide[labels == label].mean(0)
-    covariance = away.T @ away / (len(labels) - 3)
+    covariance = away.T @ away / len(labels)
     logs = []
     for label in range(3):
         logs.append(MultivariateNormal(wide[labels == label].mean(0), covariance).log_prob(wide))
@@ -75,6 +75,15 @@ def test_weights_count_like_repetition():
     expected = fitted(repeated, ridge=0.01)
     torch.testing.assert_close(weighted.log_density(features), expected.log_density(features))
     torch.testing.assert_close(weighted.least, expected.least)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_weights_count_by_their_proportions(is_shared):
+    features, labels = samples(120)
+    weights = torch.rand(120, generator=torch.Generator().manual_seed(1))
+    whole = fitted(batches_of(features, labels, weights), is_shared=is_shared, ridge=0.01)
+    small = fitted(batches_of(features, labels, weights / 1000), is_shared=is_shared, ridge=0.01)
+    torch.testing.assert_close(small.log_density(features), whole.log_density(features))
 
 
 def test_features_far_from_zero_lose_no_digits_in_single_precision():

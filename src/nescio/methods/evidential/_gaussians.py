@@ -13,6 +13,7 @@ from nescio.methods.base import FeatureBatch
 
 # Features that never change have no variance at all: a share of all variance is added to each.
 _LEAST_VARIANCE = 1e-12
+_LEAST_WEIGHT = 1e-30  # of a class: without samples it has none
 
 
 class ClassGaussians(nn.Module):
@@ -74,11 +75,9 @@ class ClassGaussians(nn.Module):
         """
         counts, means = self._means(batches)
         scatter = self._scatter(batches, means)
-        if self.is_shared:
-            freedom = (counts.sum() - (counts > 0).sum()).view(1)
-        else:
-            freedom = counts - 1
-        covariance = scatter / freedom.clamp_min(1).view(-1, 1, 1)
+        weight = counts.sum().view(1) if self.is_shared else counts
+        # The likeliest covariance, without the correction n / (n - 1): weights count by their proportions.
+        covariance = scatter / weight.clamp_min(_LEAST_WEIGHT).view(-1, 1, 1)
         variances = covariance.diagonal(dim1=1, dim2=2).mean(1)
         added = (ridge * variances).clamp_min(_LEAST_VARIANCE)
         eye = exact(torch.eye(means.shape[1], device=self.means.device))
@@ -101,7 +100,7 @@ class ClassGaussians(nn.Module):
             labels = batch.labels.to(counts.device)
             counts.index_add_(0, labels, weights)
             sums.index_add_(0, labels, exact(batch.features) * weights.unsqueeze(1))
-        return counts, sums / counts.clamp_min(1).unsqueeze(1)
+        return counts, sums / counts.clamp_min(_LEAST_WEIGHT).unsqueeze(1)
 
     def _scatter(self, batches: Iterable[FeatureBatch], means: Tensor) -> Tensor:
         """sum w (f - mu_c)(f - mu_c)' of each class, or of all together, (K or 1, F, F), in float64."""
