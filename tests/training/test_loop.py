@@ -29,6 +29,35 @@ def test_it_learns(method):
     assert 0 < history[-1]["uncertainty"] < 1
 
 
+class NormalisedNetwork(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        return self.head(self.body(inputs))
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", (1.0, 2.0, 1.0)])
+def test_held_out_samples_of_a_class_that_is_not_trained_on(class_weight):
+    samples = blobs()
+    two = samples.labels < 2
+    part = Samples(samples.inputs[two], samples.labels[two])
+    _, history = trained(samples=part, epochs=1, held_out=blobs(seed=1), class_weight=class_weight)
+    assert history[-1]["held_out_accuracy"] < 0.7
+
+
+def test_epochs_with_the_head_alone_keep_the_statistics_of_the_encoder():
+    network = NormalisedNetwork()
+    before = {name: value.clone() for name, value in network.body.state_dict().items()}
+    samples = blobs()
+    settings = TrainingSettings(epochs=2, freeze_epochs=2, device="cpu", precision="float32")
+    fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings)
+    for name, value in network.body.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
 def test_images_with_augmentation():
     _, history = trained(
         samples=squares(64), spec=replace(LENET, dropout=0.0), epochs=12, batch_size=16, shift=1, flip=True

@@ -9,6 +9,7 @@ from nescio.encoders import MLPSpec
 from nescio.training import TrainingSettings
 from nescio.training._optimizers import (
     drop_gradients_below_head,
+    keep_statistics_below_head,
     learning_rate_at,
     make_optimizer,
     set_learning_rate,
@@ -86,6 +87,14 @@ def test_without_gradients_below_the_head_only_the_head_changes():
         name for name, value in module.named_parameters() if any(value is p for p in module.head.parameters())
     ]
     assert changed == set(head)
+
+
+def test_batch_normalisations_below_the_head_keep_their_statistics():
+    module = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(), nn.Linear(3, 2))
+    module.head = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
+    module.train()
+    keep_statistics_below_head(module)
+    assert [each.training for each in (module[0], module[1], module.head[0])] == [False, True, True]
 
 
 def test_a_network_without_a_head_has_one_rate():

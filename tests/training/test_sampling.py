@@ -21,6 +21,13 @@ def test_balanced_weights_are_those_of_scikit_learn():
         class_weights(LABELS, (1.0, 2.0))
 
 
+def test_classes_of_held_out_samples_alone_have_a_weight_too():
+    assert class_weights(LABELS, "balanced", 5).shape == (5,)
+    assert class_weights(LABELS, "balanced", 5)[:3].tolist() == class_weights(LABELS, "balanced").tolist()
+    with pytest.raises(ev.InputError, match="class_weight must have a number for each of 5 classes, got 3"):
+        class_weights(LABELS, (1.0, 2.0, 3.0), 5)
+
+
 def test_samples_count_as_their_classes_do_times_what_they_counted_before():
     samples = Samples(torch.zeros(3, 1), torch.tensor([0, 1, 1]), torch.tensor([1.0, 2.0, 3.0]))
     weighted = with_class_weights(samples, torch.tensor([10.0, 0.5]))

@@ -32,7 +32,12 @@ from nescio.training._diagnostics import (
     warn_of_guessing,
 )
 from nescio.training._mixup import mixed
-from nescio.training._optimizers import drop_gradients_below_head, make_optimizer, set_learning_rate
+from nescio.training._optimizers import (
+    drop_gradients_below_head,
+    keep_statistics_below_head,
+    make_optimizer,
+    set_learning_rate,
+)
 from nescio.training._run import Metrics, Run, TrainingState
 from nescio.training._runtime import allow_gradients_inside_a_loss, make_fabric
 from nescio.training._samples import Samples
@@ -110,7 +115,10 @@ def fit(
     _refuse_augmentation(settings, method, train)
     settings = settings.resolved(len(train))
     assert settings.learning_rate is not None
-    weight = class_weights(train.labels, settings.class_weight)
+    num_classes = 0
+    if held_out is not None:
+        num_classes = int(held_out.labels.max()) + 1
+    weight = class_weights(train.labels, settings.class_weight, num_classes)
     train = with_class_weights(train, weight)
     if held_out is not None:
         held_out = with_class_weights(held_out, weight)
@@ -269,6 +277,8 @@ class Loop:
         start = time.perf_counter()
         totals = EpochTotals()
         self._wrapped.train()
+        if number < self.settings.freeze_epochs:
+            keep_statistics_below_head(self.module)
         seed = self.settings.seed * 1_000_003 + number
         torch.manual_seed(seed * 1_009 + self.fabric.global_rank)  # for dropout, which takes no generator
         generator = torch.Generator().manual_seed(seed)
@@ -302,11 +312,13 @@ class Loop:
     def _count_classes(self, inputs: Tensor) -> int:
         """K, as the network has it; it is asked once, and nothing is drawn for it that counts."""
         if self._num_classes is None:
+            in_training = [each for each in self.module.modules() if each.training]
             self.module.eval()
             with torch.random.fork_rng(), torch.no_grad():
                 like = next(self.module.parameters())
                 self._num_classes = self.module(inputs[:1].to(like.dtype)).shape[1]
-            self.module.train()
+            for each in in_training:
+                each.training = True
         return self._num_classes
 
     def _input_range(self, train: Samples) -> Tensor | None:

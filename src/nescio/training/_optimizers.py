@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -102,6 +102,14 @@ def drop_gradients_below_head(groups: Iterable[dict[str, Any]]) -> None:
         if not group[IS_HEAD]:
             for parameter in group["params"]:
                 parameter.grad = None
+
+
+def keep_statistics_below_head(module: nn.Module) -> None:
+    """Let batch normalisations of the encoder use their running statistics, and not change them."""
+    of_head = set(cast(nn.Module, module.head).modules())
+    for each in module.modules():
+        if isinstance(each, nn.modules.batchnorm._BatchNorm) and each not in of_head:
+            each.eval()
 
 
 def learning_rate_at(epoch: float, step_length: float, settings: TrainingSettings) -> float:

@@ -13,11 +13,17 @@ from nescio.errors import InputError
 from nescio.training._samples import Samples
 
 
-def class_weights(labels: Tensor, chosen: str | Sequence[float] | None) -> Tensor | None:
-    """The weight of each class (K,); "balanced" is n / (K * samples of the class) for these labels (N,)."""
+def class_weights(
+    labels: Tensor, chosen: str | Sequence[float] | None, num_classes: int = 0
+) -> Tensor | None:
+    """The weight of each class; "balanced" is n / (classes present * samples of the class).
+
+    labels: of the samples (N,) that are trained on. num_classes: there are weights for so many, or more, as
+    held-out samples may be of classes that are not among these.
+    """
     if chosen is None:
         return None
-    counts = labels.bincount()
+    counts = labels.bincount(minlength=num_classes)
     if isinstance(chosen, str):
         present = int((counts > 0).sum())
         return len(labels) / (present * counts.clamp_min(1).float())
