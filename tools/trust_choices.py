@@ -1,17 +1,18 @@
 """At which layer, and how, distances to the training data tell OOD inputs best: AUROC of the distance alone.
 
-python tools/trust_choices.py images MODEL      a LeNet that was trained on MNIST; the OOD sets are changed
-                                                digits, glyphs, grey crops of CIFAR-10 and noise
+python tools/trust_choices.py images            a LeNet on MNIST; the OOD sets are changed digits, glyphs,
+                                                grey crops of CIFAR-10 and noise
 python tools/trust_choices.py rows DATA A,B     a perceptron, trained without the classes A and B of a table
 python tools/trust_choices.py texts             frozen MiniLM on CLINC150, without every tenth intent
 python tools/trust_choices.py heads SET A,N     a head on the frozen encoder of a set of the study,
-                                                trained without every N-th class, from the A-th on; only its
-                                                training part is used. --weight W: the divergence weight
+                                                trained without every N-th class, from the A-th on.
+                                                --weight W: the divergence weight
 python tools/trust_choices.py shapes SET A,N    the same, or a table in place of a set: what is finally said,
                                                 for several shapes from distance to trust
 
-What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope questions is not chosen by
-them: none of them is used here. docs/decisions/0021 has the numbers.
+Of the data that are trained on, only the training part is used: a fifth of it is held out as known inputs,
+and classes are left out of it. What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope
+questions is not chosen by them: none of them is used here. docs/decisions/0021 has the numbers.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from nescio.inference._layers import features_at
 from nescio.methods import EDL
 from nescio.metrics import summary
 from nescio.posthoc import Temperature, Trust, _distances
-from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, fit_distance
+from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, Gaussians, Neighbours
 from nescio.posthoc.state import Posthoc
 from nescio.studies.successors._sets import SETS
 from nescio.training import Samples
@@ -99,19 +100,31 @@ def settings_to_try(
         for directions in (32, 64, 128, ALL_DIRECTIONS):
             if directions >= num_features and directions != ALL_DIRECTIONS:
                 continue
-            of = f"{directions} directions" if directions != ALL_DIRECTIONS else "all directions"
             for k in (1, 5):
-                yield f"{of}, {length}, neighbour {k}", _fitted("neighbours", directions, k, is_unit)
+                yield f"{length}, neighbour {k}", _neighbours(directions, k, is_unit)
             if directions != ALL_DIRECTIONS or num_features <= 64:
-                yield f"{of}, {length}, Gaussians", _fitted("gaussians", directions, 1, is_unit)
+                yield f"{length}, Gaussians", _gaussians(directions, is_unit)
 
 
-def _fitted(kind: str, directions: int, k: int, is_unit: bool) -> Callable[[Tensor, Tensor], Distance]:
+def _neighbours(directions: int, k: int, is_unit: bool) -> Callable[[Tensor, Tensor], Distance]:
     def fit(features: Tensor, labels: Tensor) -> Distance:
         _distances.DIRECTIONS = directions
-        return fit_distance(kind, features, labels, k, is_unit)
+        return Neighbours.fit(features, k, is_unit)
 
     return fit
+
+
+def _gaussians(directions: int, is_unit: bool) -> Callable[[Tensor, Tensor], Distance]:
+    def fit(features: Tensor, labels: Tensor) -> Distance:
+        _distances.DIRECTIONS = directions
+        return Gaussians.fit(features, labels, is_unit)
+
+    return fit
+
+
+def directions_of(distance: Distance) -> int:
+    """How many directions a fitted distance has: with many classes fewer than were asked for."""
+    return distance.tensors()["projection"].shape[1]
 
 
 def print_rows(
@@ -131,7 +144,8 @@ def print_rows(
             found[title] = auroc(of_known, distances_of(distance, features))
         mean = sum(found.values()) / len(found)
         each = ", ".join(f"{title} {value:.4f}" for title, value in found.items())
-        print(f"{layer:10s} {name:45s} mean {mean:.4f}: {each}", flush=True)
+        way = f"{directions_of(distance)} directions, {name}"
+        print(f"{layer:10s} {way:45s} mean {mean:.4f}: {each}", flush=True)
 
 
 def distances_of(distance: Distance, features: Tensor) -> Tensor:
@@ -150,12 +164,12 @@ def without(data: Any, names: list[str]) -> tuple[Any, Any]:
     return data.only([name for name in data.classes if name not in names]), data.only(names)
 
 
-def images(path: str) -> None:
+def images() -> None:
     """The layers of a LeNet."""
-    model = TrainedModel.load(path)
-    train = load("mnist")
+    train, held_out = split(load("mnist"), HELD_OUT, 0)
+    model = TrainedModel.train(train, "edl", "lenet", TrainingSettings(device="cpu"))
     drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:MOST_PROTOTYPES]
-    digits = load("mnist", "test").images
+    digits = held_out.images[:]
     sets = changed_digits(digits[:COUNT])
     for layer in ("6", "8"):  # the second convolution, and the hidden layer
         ood = {name: features_at(model, values, layer) for name, values in sets.items()}
@@ -165,8 +179,8 @@ def images(path: str) -> None:
 
 def rows(name: str, left_out: list[str]) -> None:
     """The inputs and the hidden layers of a perceptron."""
-    train, _ = without(load(name), left_out)
-    test, ood = without(load(name, "test"), left_out)
+    known_rows, ood = without(load(name), left_out)
+    train, test = split(known_rows, HELD_OUT, 0)
     model = TrainedModel.train(train, "edl", "mlp", TrainingSettings(epochs=40, batch_size=64, device="cpu"))
     sets = {"left out": ood.inputs, **changed_rows(train.inputs, test.inputs)}
     for layer in (INPUTS, "1", "4"):
@@ -178,9 +192,8 @@ def rows(name: str, left_out: list[str]) -> None:
 def texts() -> None:
     """The features of a frozen encoder, scaled as its head takes them and as they are."""
     data = load("clinc150")
-    left_out = list(data.classes[::10])
-    train, _ = without(data, left_out)
-    test, ood = without(load("clinc150", "test"), left_out)
+    known, ood = without(data, list(data.classes[::10]))
+    train, test = split(known, HELD_OUT, 0)
     choice = choose_network(data)
     assert choice.spec is not None
     assert choice.preprocess is not None
@@ -254,7 +267,9 @@ def heads(trial: Trial) -> None:
     print_said("as trained", trial, None)
     for directions in DIRECTIONS_OF_HEADS:
         _distances.DIRECTIONS = directions
-        print_said(f"calibrated, {directions} directions", trial, trial.calibrated())
+        posthoc = trial.calibrated()
+        assert posthoc.trust is not None
+        print_said(f"calibrated, {directions_of(posthoc.trust.distance)} directions", trial, posthoc)
 
 
 def shapes(trial: Trial) -> None:
@@ -302,7 +317,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if given.what == "images":
-        images(given.source)
+        images()
     elif given.what == "rows":
         rows(given.source, given.left_out.split(","))
     elif given.what in ("heads", "shapes"):
