@@ -285,6 +285,17 @@ def test_a_rule_is_taken_away_with_a_word(plain: TrainedModel) -> None:
     assert model.rule is None
 
 
+def test_what_the_model_was_trained_on_is_refused_and_what_it_was_calibrated_on_is_kept() -> None:
+    data = blobs()
+    trained = TrainedModel.train(data, settings=QUICK)
+    for posthoc in ("temperature", "all"):
+        with pytest.raises(DataError, match="samples that the model was not trained on, got 100%"):
+            trained.calibrated(blobs(seed=7), data, posthoc)
+    calibrated = trained.calibrated(data, blobs(300, seed=5))
+    other = trained.calibrated(data, blobs(300, seed=6))
+    assert calibrated.training["calibrated_on"] != other.training["calibrated_on"]
+
+
 def test_calibration_data_of_other_classes_are_refused(plain: TrainedModel) -> None:
     others = replace(blobs(300), classes=("a", "b", "x"))
     with pytest.raises(DataError, match="classes that the model never saw: x"):
@@ -293,7 +304,7 @@ def test_calibration_data_of_other_classes_are_refused(plain: TrainedModel) -> N
 
 def test_too_few_are_refused_with_the_number_needed(plain: TrainedModel) -> None:
     with pytest.raises(DataError, match=f"needs {LEAST_SET_ASIDE} held-out inputs, got 9"):
-        plain.calibrated(blobs(), blobs(9), "temperature")
+        plain.calibrated(blobs(), blobs(9, seed=5), "temperature")
     with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30"):
         plain.calibrated(blobs(), blobs(30, seed=5), "trust")
     with pytest.warns(NescioWarning, match="trust was not fitted: it needs 50"):
@@ -312,7 +323,7 @@ def test_what_is_not_finite_is_refused(plain: TrainedModel) -> None:
 def test_identical_features_are_refused_and_a_class_may_be_absent(plain: TrainedModel) -> None:
     same = Table(torch.ones(100, 8), torch.arange(100) % 3, CLASSES, "the same")
     with pytest.raises(DataError, match="features must differ"):
-        plain.calibrated(same, blobs(100), "trust")
+        plain.calibrated(same, blobs(100, seed=5), "trust")
     only_two = blobs(300).take(blobs(300).labels < 2)
     others = blobs(300, seed=5)
     model = plain.calibrated(only_two, others.take(others.labels < 2))
@@ -327,9 +338,10 @@ def test_a_trust_of_arrays_is_refused(plain: TrainedModel) -> None:
 
 def test_held_out_samples_among_the_training_data_are_refused(plain: TrainedModel) -> None:
     with pytest.raises(DataError, match="held_out must be other samples than those of training, got 100%"):
-        plain.calibrated(blobs(), blobs().take(torch.arange(100)), "trust")
-    # A temperature is of no distance: the training data are not asked.
-    assert plain.calibrated(blobs(), blobs(), "temperature").posthoc.temperature is not None
+        plain.calibrated(blobs(seed=5), blobs(seed=5).take(torch.arange(100)), "trust")
+    # A temperature is of no distance: what is given as training data is not asked.
+    again = plain.calibrated(blobs(seed=5), blobs(seed=5), "temperature")
+    assert again.posthoc.temperature is not None
 
 
 def test_a_network_without_features_gets_a_temperature_alone() -> None:

@@ -79,6 +79,19 @@ def test_grey_images_and_other_sizes_are_brought_to_the_encoder() -> None:
     assert model.predict(data.images).probabilities.shape == (64, 2)
 
 
+@pytest.mark.parametrize("shape", [(64, 16), (16, 64), (64, 64)])
+def test_images_that_shrink_in_any_direction_are_smoothed(shape: tuple[int, int]) -> None:
+    spec = TinySpec(16, 2)
+    noise = torch.rand(1, 3, *shape, generator=torch.Generator().manual_seed(0))
+    found = _frozen._fitted(spec, noise)
+    # The mean of what falls on a place, not one of the values there.
+    factors = [longer // 16 for longer in shape]
+    means = torch.nn.functional.avg_pool2d(noise, factors)
+    assert float((found - means).std()) < 0.6 * float(
+        (noise[..., :: factors[0], :: factors[1]] - means).std()
+    )
+
+
 def test_float_images_get_the_scale_of_their_own_white() -> None:
     data = bright_and_dark()
     spec = TinySpec(128, 2)

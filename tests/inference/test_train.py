@@ -22,9 +22,24 @@ def test_held_out_images_of_another_size(digits, tmp_path):
 
 def test_rows_of_numbers_can_not_be_shifted(tmp_path):
     table = Table(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), ("a", "b"), "t")
-    with pytest.raises(ev.InputError, match="shift and flip are for images"):
+    with pytest.raises(ev.InputError, match="shift: for images, not for rows"):
         TrainedModel.train(table, settings=TrainingSettings(shift=1), run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("chosen", [{"flip": True}, {"augment": "light"}, {"mixup": 0.2}])
+def test_photos_for_a_frozen_encoder_are_not_augmented(chosen):
+    photos = Dataset(
+        torch.zeros(4, 3, 40, 40, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]), ("a", "b"), "p"
+    )
+    encoded = []
+
+    def on_encoding(done, count):
+        encoded.append(done)
+
+    with pytest.raises(ev.InputError, match=rf"{next(iter(chosen))}: for networks .* \(--fine-tune\)"):
+        TrainedModel.train(photos, settings=TrainingSettings(**chosen), on_encoding=on_encoding)
+    assert encoded == []
 
 
 def test_one_class_is_no_classification(digits):

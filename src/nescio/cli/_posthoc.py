@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -29,7 +28,7 @@ def calibrate(
     A rule and sets that the model had are taken away: they promise for what the model said before. New ones
     need other data than these.
     """
-    from nescio.cli._sources import CALIBRATED_ON, held_out_digest, open_training, open_unseen
+    from nescio.cli._sources import open_training, open_unseen
     from nescio.inference._calibration import require_wanted
     from nescio.inference._model_file import model_path
     from nescio.inference.model import TrainedModel
@@ -48,10 +47,6 @@ def calibrate(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)
         calibrated = trained.calibrated(known, held_out, posthoc)
-    if calibrated.posthoc is not None:
-        # No promise may be made from the same data again.
-        calibrated_on = held_out_digest(trained, held_out)
-        calibrated = replace(calibrated, training={**calibrated.training, CALIBRATED_ON: calibrated_on})
     calibrated.save(path)
     for warning in said:
         typer.echo(str(warning.message), err=True)

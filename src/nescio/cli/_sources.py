@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 HELD_OUT = 0.2
 HELD_OUT_NAME = "held-out"  # what --data calls the part that `train` held out
-CALIBRATED_ON = "calibrated_on"  # where the model file keeps the digest of what `calibrate` was given
 WATCHED = 0.1
 _HOW_OPENED = ("label", "drop", "text", "group")  # options of `train` that the held-out part is found by
 SAMPLES_PER_CLASS = 2  # of a table, at least and on average
@@ -162,9 +161,9 @@ def _split_again(model: TrainedModel, made: Mapping[str, Any], data_dir: Path | 
 
 def held_out_digest(model: TrainedModel, part: Data) -> str:
     """What tells held-out data from any other, as the model takes it."""
-    from nescio._files import digest
+    from nescio.inference._train import digest_of, samples_of
 
-    return digest({"inputs": model.preprocess.inputs_of(part), "labels": model.labels_of(part)})
+    return digest_of(samples_of(model, part))
 
 
 def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
@@ -185,6 +184,8 @@ def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: st
 
 def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
     """Labelled data to make a promise from, which had no part in what the model says."""
+    from nescio.inference._calibration import CALIBRATED_ON
+
     data = open_unseen(model, name, data_dir, label)
     calibrated_on = model.training.get(CALIBRATED_ON)
     if calibrated_on is not None and calibrated_on == held_out_digest(model, data):

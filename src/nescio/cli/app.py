@@ -34,7 +34,7 @@ EXAMPLES = {
     "methods": ["nescio methods", "nescio methods --json"],
     "train": [
         "nescio train digits --out run",
-        "nescio train photos/ --out run --size 32 --flip --patience 5",
+        "nescio train photos/ --out run --fine-tune --augment light --patience 5",
         "nescio train table.csv --out run --label species --method ensemble --set num_members=3",
     ],
     "predict": [

@@ -23,6 +23,9 @@ from nescio.training import Samples
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
+# Where the summary of a training keeps the digest of the data that `calibrated` was given: no promise may be
+# made from them again.
+CALIBRATED_ON = "calibrated_on"
 WANTED = ("all", "temperature", "trust", "none")
 
 SHARE = 0.1  # of the training data that is set aside

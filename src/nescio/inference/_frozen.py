@@ -157,7 +157,7 @@ def _fitted(spec: EncoderSpec, inputs: Tensor) -> Tensor:
     if inputs.shape[1] == 1 and channels > 1:
         inputs = inputs.expand(-1, channels, -1, -1)
     if tuple(inputs.shape[2:]) != (height, width):
-        shrinks = inputs.shape[2] > height
+        shrinks = inputs.shape[2] > height or inputs.shape[3] > width
         inputs = interpolate(inputs, (height, width), mode="bilinear", antialias=shrinks)
     return inputs.contiguous(memory_format=torch.channels_last)
 
@@ -233,12 +233,14 @@ def _features_path(
     spec: EncoderSpec, module: nn.Module, preprocess: Preprocess, inputs: Tensor | StoredArray
 ) -> Path:
     """Where the features are kept: under a digest of all that they depend on."""
-    depends_on = {
+    depends_on: dict[str, Any] = {
         "encoder": spec_to_dict(spec) | {"num_classes": 0},  # the head has no part in the features
         "weights": digest(module.state_dict()),
         "preprocess": preprocess.to_dict(),
         "inputs": digest({"inputs": inputs}),
     }
+    if spec.inputs is InputKind.IMAGES:
+        depends_on["resized"] = 2  # 1: in version 0.2, images that lost width alone were not smoothed
     name = hashlib.sha256(json.dumps(depends_on, sort_keys=True).encode()).hexdigest()
     return cache_dir() / "features" / f"{spec.kind.partition(':')[0]}-{name[:32]}.npy"
 

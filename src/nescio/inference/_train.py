@@ -26,13 +26,23 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 
-def check_data(data: Dataset | Table | Texts, settings: TrainingSettings) -> None:
-    """Refuse data with fewer than two classes present, and rows that are to be augmented like images."""
+def check_data(data: Dataset | Table | Texts, settings: TrainingSettings, is_frozen: bool) -> None:
+    """Refuse data with fewer than two classes present, and augmentation where the network gets no images.
+
+    is_frozen: whether it gets the features of a frozen encoder instead.
+    """
     present = int((data.labels.bincount() > 0).sum())
     if present < 2:
         raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
-    if not isinstance(data, Dataset) and (settings.shift or settings.flip):
-        raise InputError(f"shift and flip are for images, not for {data.kind.value}")
+    chosen = " and ".join(settings.images_only)
+    if chosen and not isinstance(data, Dataset):
+        raise InputError(f"{chosen}: for images, not for {data.kind.value}")
+    if chosen and is_frozen:
+        raise InputError(
+            f"{chosen}: for networks that are trained on images; here a head is trained on features, which "
+            "are computed once from the images as they are. Fine-tune the encoder (--fine-tune), or choose a "
+            "network that is trained from the start (--network)"
+        )
 
 
 def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | Texts) -> None:
@@ -145,13 +155,13 @@ def _describe_run(
         network = spec_to_dict(model.network)
     held_out_digest = None
     if watched is not None:
-        held_out_digest = _digest_of(watched)
+        held_out_digest = digest_of(watched)
     description = {
         "method": method_to_dict(model.method),
         "network": network,
         "settings": settings.to_dict(),
         "data": {"name": data.name, "samples": len(data), "classes": list(data.classes)},
-        "sha256": {"train": _digest_of(samples), "held_out": held_out_digest},
+        "sha256": {"train": digest_of(samples), "held_out": held_out_digest},
     }
     if encoder is not None:
         description["encoder"] = spec_to_dict(encoder)
@@ -204,6 +214,6 @@ def labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tenso
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
 
 
-def _digest_of(samples: Samples) -> str:
-    """Compute what tells samples from any others."""
+def digest_of(samples: Samples) -> str:
+    """Compute what tells samples, as a model takes them, from any others."""
     return digest({"inputs": samples.inputs, "labels": samples.labels})

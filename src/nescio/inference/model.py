@@ -26,7 +26,13 @@ from nescio.data import (
 from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import EncoderSpec
 from nescio.errors import DataError, InputError, NescioWarning
-from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
+from nescio.inference._calibration import (
+    CALIBRATED_ON,
+    calibrate,
+    require_wanted,
+    rows_set_aside,
+    summary_of,
+)
 from nescio.inference._choice import Choice, choose_network
 from nescio.inference._frozen import (
     FrozenEncoder,
@@ -48,6 +54,7 @@ from nescio.inference._train import (
     EncodedData,
     calibrated_after_training,
     check_data,
+    digest_of,
     labels_among,
     samples_of,
     split_off,
@@ -182,7 +189,7 @@ class TrainedModel:
             rows=isinstance(data, Table),
             head_classes=len(data.classes) if choice.is_frozen else None,
         )
-        check_data(data, settings)
+        check_data(data, settings, choice.is_frozen)
         if not choice.is_frozen:
             training, calibration = split_off(data, set_aside)
             model = _untrained_model_for(training, method, choice, settings.seed)
@@ -248,8 +255,11 @@ class TrainedModel:
             held_out = held_out.labelled(self.preprocess)
         samples = samples_of(self, held_out)
         training_samples = samples_of(self, training)
-        if posthoc != "temperature":
-            _require_apart(training_samples, samples)
+        if self.seen is not None:
+            _require_unseen(self.seen, samples, "samples that the model was not trained on")
+        if posthoc != "temperature":  # which needs no training data
+            trained_on = SeenSamples.of(training_samples.inputs)
+            _require_unseen(trained_on, samples, "other samples than those of training")
         calibration = calibrate(
             self,
             training_samples,
@@ -264,6 +274,8 @@ class TrainedModel:
                 raise DataError(f"{name} can't be fitted: {reason}")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
         described = {**self.training, "posthoc": summary_of(calibration, samples, posthoc)}
+        if calibration.posthoc is not None:
+            described[CALIBRATED_ON] = digest_of(samples)
         return replace(self.with_posthoc(calibration.posthoc), training=described)
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
@@ -589,11 +601,9 @@ def _untrained_model_for(
     return model
 
 
-def _require_apart(training: Samples, held_out: Samples) -> None:
-    """Refuse held-out samples that are training samples too: their distance to themselves tells nothing."""
-    seen = SeenSamples.of(training.inputs)
+def _require_unseen(seen: SeenSamples, held_out: Samples, expected: str) -> None:
+    """Refuse held-out samples that were trained on: a model is surer of them, and they lie too near."""
     if seen.are_seen(held_out.inputs):
         raise DataError(
-            "held_out must be other samples than those of training, got "
-            f"{seen.share_of(held_out.inputs):.0%} that are among them"
+            f"held_out must be {expected}, got {seen.share_of(held_out.inputs):.0%} that are among them"
         )
