@@ -40,6 +40,12 @@ def require_floating(name: str, value: object, class_axis: int) -> Tensor:
     return value
 
 
+def require_batch_shape(name: str, value: Tensor | None, batch: torch.Size) -> None:
+    """Refuse a tensor that does not have one value for each input of a batch (...); None is no tensor."""
+    if value is not None and value.shape != batch:
+        raise InputError(f"{name} must have the shape {tuple(batch)}, got {describe(value)}")
+
+
 def inside_transform() -> bool:
     """Whether torch.func (vmap, grad, ...) is at work: values can't be looked at then."""
     active: bool = torch._C._are_functorch_transforms_active()

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +67,16 @@ def test_every_field(method):
         assert record["entropy"] == prediction.entropy(normalized=True)[index]
         assert record["set"] is None
         assert record["error"] is None
+
+
+def test_an_accepted_class_may_have_the_empty_string_as_its_name():
+    named = made(MLPSpec(3, 3, hidden=(8,)), scale=0.2)
+    model = replace(named, classes=("", "dog", "owl"))
+    inputs = torch.randn(20, 3, generator=torch.Generator().manual_seed(1))
+    found = predict_records(model, inputs)
+    answers = {(record["answer"], record["label"]) for record in found if record["accepted"]}
+    assert ("", "") in answers
+    assert answers <= {("", ""), ("dog", "dog"), ("owl", "owl")}
 
 
 @pytest.mark.parametrize("allow_empty", [False, True])

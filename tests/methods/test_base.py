@@ -150,3 +150,11 @@ def test_batches_keep_an_uncertainty_of_their_own_and_their_labels():
     assert joined.labels.tolist() == [1, 0]
     plain = concatenate([Categorical(first.probabilities), Categorical(second.probabilities)])
     assert plain.own_uncertainty is None
+    assert plain.raw_labels is None
+
+
+def test_batches_without_an_uncertainty_of_their_own_keep_their_labels():
+    even = torch.tensor([[0.5, 0.5]])
+    joined = concatenate([Categorical(even, raw_labels=torch.tensor([1])), Categorical(even)])
+    assert joined.own_uncertainty is None
+    assert joined.labels.tolist() == [1, 0]

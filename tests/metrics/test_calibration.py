@@ -128,6 +128,16 @@ def test_reliability_by_hand():
     assert found.accuracy[:2].isnan().all()
 
 
+def test_a_sample_without_evidence_is_counted_by_its_raw_output():
+    opinion = Opinion(torch.zeros(4, 2), raw_labels=labelled(1, 1, 0, 0))
+    labels = labelled(1, 0, 0, 1)
+    found = ev.reliability(opinion, labels, bins=2)
+    assert found.confidence[1] == 0.5
+    assert found.accuracy[1] == ev.raw_accuracy(opinion, labels) == 0.5
+    assert ev.accuracy(opinion, labels) == 0
+    assert ev.expected_calibration_error(opinion, labels, bins=2) == 0
+
+
 def test_calibration_error_by_hand():
     # |2/3 - 2.5/3| * 3/4 + |1 - 0.5| * 1/4
     prediction = predicted([[0.75, 0.25], [0.75, 0.25], [0.5, 0.5], [0.0, 1.0]])

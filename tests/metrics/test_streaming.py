@@ -120,6 +120,26 @@ def test_a_collection_gives_labels_to_all():
     )
 
 
+@pytest.mark.parametrize("num_classes", [2, 6, 7, 12])
+def test_equal_probabilities_are_accepted_at_one_as_the_function_accepts_them(num_classes):
+    even = Categorical(torch.full((3, num_classes), 1 / num_classes))
+    labels = torch.tensor([0, 1, 0])
+    share = streaming.AcceptedShare(1.0)
+    accuracy = streaming.AcceptedAccuracy(1.0)
+    share.update(even)
+    accuracy.update(even, labels)
+    curve = metrics.accuracy_against_threshold(even, labels, torch.ones(1))
+    assert float(share.compute()) == curve.coverage.item() == 1.0
+    assert float(accuracy.compute()) == pytest.approx(curve.accuracy.item())
+    assert float(accuracy.compute()) == pytest.approx(2 / 3)
+
+
+def test_an_uncertainty_that_equals_the_threshold_is_accepted():
+    metric = streaming.AcceptedShare()
+    metric.update(Opinion(torch.tensor([[1.0, 1.0], [1.0, 0.9]])))  # u = 2 / S: 0.5 and a little more
+    assert float(metric.compute()) == 0.5
+
+
 def test_a_rule_decides_instead_of_a_threshold():
     prediction, labels = opinions(400)
     rule = AbstentionRule.for_coverage(prediction, labels, 0.5)

@@ -39,6 +39,21 @@ def test_arrays_length_index_and_repr(prediction):
     assert repr(prediction) == "Categorical(batch (2,), 3 classes)"
 
 
+@pytest.mark.parametrize("num_classes", range(2, 60))
+def test_the_uncertainty_of_equal_probabilities_is_never_above_one(num_classes):
+    even = Categorical(torch.full((1, num_classes), 1 / num_classes))
+    assert float(even.uncertainty) <= 1
+    assert float(even.uncertainty) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("index", [0, slice(1, 2), (1, 2), (..., 0), torch.tensor([1, 0])])
+def test_an_index_goes_to_the_batch_axes(index):
+    # As many classes as columns: the shape alone would not tell a class axis from a batch axis.
+    probabilities = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    first_class = Categorical(probabilities)[index].probabilities[..., 0]
+    assert torch.equal(first_class, probabilities[..., 0][index])
+
+
 def test_a_single_prediction(prediction):
     with pytest.raises(TypeError, match="has no length"):
         len(prediction[0])

@@ -491,6 +491,11 @@ def test_the_prior_goes_along(evidence):
     )
 
 
+def test_raw_labels_that_do_not_fit_the_evidence_are_refused():
+    with pytest.raises(ev.InputError, match=r"raw_labels must have the shape \(2,\), got int64 \(5,\)"):
+        ev.Opinion(torch.ones(2, 3), raw_labels=torch.zeros(5, dtype=torch.long))
+
+
 @pytest.mark.parametrize("prior", [0, -1.0, float("nan"), float("inf"), 1e-7, 1e7, True, "1", None])
 def test_a_prior_that_is_none_is_refused(prior):
     with pytest.raises(ev.InputError, match=r"prior must be a number from 1e-06 to 1e\+06, got "):

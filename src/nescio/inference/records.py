@@ -196,10 +196,12 @@ def _answers(model: TrainedModel, said: WithPValues) -> list[Record]:
     answers = []
     for place, label in enumerate(prediction.labels.tolist()):
         best = model.classes[label]
+        # Not `known or NO_ANSWER`: the name of a class may be the empty string.
         known = best if accepted[place] else None
+        answer = best if accepted[place] else NO_ANSWER
         answers.append(
             {
-                "answer": known or NO_ANSWER,
+                "answer": answer,
                 "label": known,
                 "best": best,
                 "accepted": accepted[place],

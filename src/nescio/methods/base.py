@@ -320,11 +320,13 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
         labels = torch.cat([part.labels for part in opinions])
         return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
     probabilities = torch.cat([part.probabilities for part in parts])
-    for part in parts:
-        if getattr(part, "own_uncertainty", None) is None:
-            return Categorical(probabilities)
-    uncertainty = torch.cat([part.uncertainty for part in parts])
-    return Categorical(probabilities, uncertainty, torch.cat([part.labels for part in parts]))
+    own_uncertainty = None
+    if all(getattr(part, "own_uncertainty", None) is not None for part in parts):
+        own_uncertainty = torch.cat([part.uncertainty for part in parts])
+    raw_labels = None
+    if any(getattr(part, "raw_labels", None) is not None for part in parts):
+        raw_labels = torch.cat([part.labels for part in parts])
+    return Categorical(probabilities, own_uncertainty, raw_labels)
 
 
 def mean_loss(losses: Tensor, weights: Tensor | None) -> Tensor:

@@ -18,7 +18,8 @@ class Reliability:
 
     Args:
         confidence: Mean largest probability of each bin, (B,).
-        accuracy: Share of right answers in each bin, (B,).
+        accuracy: Share of samples in each bin whose greatest raw output is the true class's, (B,), as
+            `raw_accuracy` counts them: with evidence or without.
         count: Samples in each bin, (B,).
 
     Example:
@@ -194,6 +195,9 @@ def brier_score(prediction: Prediction, labels: Tensor) -> float:
 def reliability(prediction: Prediction, labels: Tensor, bins: int = 15) -> Reliability:
     """Samples by their largest probability, in bins [i/B, (i+1)/B) of which the last holds 1 as well.
 
+    A sample without any evidence (u = 1) is right where its greatest raw output is the true class's, as in
+    `raw_accuracy`, and not wrong as in `accuracy`: its probability of 1/K claims to be right by chance.
+
     Args:
         prediction: Prediction of inputs (...).
         labels: Their true classes (...), whole numbers.
@@ -217,7 +221,7 @@ def reliability(prediction: Prediction, labels: Tensor, bins: int = 15) -> Relia
 
 
 def bin_sums(prediction: Prediction, labels: Tensor, bins: int) -> Tensor:
-    """What `reliability` is made of, float64 (3, B): samples, confidence and right answers of each bin.
+    """What `reliability` is made of, float64 (3, B): samples, confidence and right raw outputs of each bin.
 
     The sums of two batches are those of both together.
     """

@@ -199,7 +199,7 @@ def accuracy_against_threshold(
     """
     right = right_answers(prediction, labels)
     require_scores("prediction.uncertainty", prediction.uncertainty)
-    u = flat(prediction.uncertainty).clamp_max(1)  # a normalised entropy can round to above 1
+    u = flat(prediction.uncertainty)
     limits = torch.arange(101).double() / 100
     if thresholds is not None:
         limits = _checked(thresholds)

@@ -352,13 +352,14 @@ class _Accepted(_Mean):
 
 
 class AcceptedAccuracy(_Accepted, _OfLabelled):
-    """Accuracy among the accepted: those up to an uncertainty, or those that a rule accepts.
+    """Accuracy among the accepted: those with u <= threshold, or those that a rule accepts.
 
     With a threshold it is a point of `nescio.metrics.accuracy_against_threshold`; a vacuous prediction that
     is accepted counts as wrong.
 
     Args:
-        threshold: The most uncertainty that is accepted.
+        threshold: The most uncertainty that is accepted, u <= threshold. (A model without a rule asks for
+            u < 0.5: `TrainedModel.accepts`.)
         rule: A rule of abstention that decides instead; None for the threshold.
         options: What torchmetrics.Metric takes.
 
@@ -384,10 +385,13 @@ class AcceptedAccuracy(_Accepted, _OfLabelled):
 
 
 class AcceptedShare(_Accepted, _OfPredictions):
-    """Share of samples that are accepted: those up to an uncertainty, or those that a rule accepts.
+    """Share of samples that are accepted: those with u <= threshold, or those that a rule accepts.
+
+    With a threshold it is the coverage at a point of `nescio.metrics.accuracy_against_threshold`.
 
     Args:
-        threshold: The most uncertainty that is accepted.
+        threshold: The most uncertainty that is accepted, u <= threshold. (A model without a rule asks for
+            u < 0.5: `TrainedModel.accepts`.)
         rule: A rule of abstention that decides instead; None for the threshold.
         options: What torchmetrics.Metric takes.
 

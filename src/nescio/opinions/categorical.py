@@ -9,8 +9,15 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from nescio._checks import at_least_float32, describe, require_floating, require_trust
+from nescio._checks import (
+    at_least_float32,
+    describe,
+    require_batch_shape,
+    require_floating,
+    require_trust,
+)
 from nescio.errors import InputError
+from nescio.opinions._indexing import at_batch_index
 
 
 @runtime_checkable
@@ -105,10 +112,8 @@ class Categorical:
         if self.probabilities.dtype not in (torch.float32, torch.float64):
             raise InputError(f"probabilities must be float32 or float64, got {describe(self.probabilities)}")
         batch = self.probabilities.shape[:-1]
-        for name in ("own_uncertainty", "raw_labels"):
-            value = getattr(self, name)
-            if value is not None and value.shape != batch:
-                raise InputError(f"{name} must have the shape {tuple(batch)}, got {describe(value)}")
+        require_batch_shape("own_uncertainty", self.own_uncertainty, batch)
+        require_batch_shape("raw_labels", self.raw_labels, batch)
 
     @classmethod
     def from_logits(cls, logits: Tensor, *, dim: int = -1) -> Categorical:
@@ -143,7 +148,7 @@ class Categorical:
         """Its own where there is one, else the normalised entropy, (...)."""
         if self.own_uncertainty is not None:
             return self.own_uncertainty
-        return self.entropy(normalized=True)
+        return self.entropy(normalized=True).clamp_max(1)  # of equal probabilities it can round to above 1
 
     @property
     def labels(self) -> Tensor:
@@ -212,16 +217,13 @@ class Categorical:
     def __getitem__(self, index: Any) -> Categorical:
         if self.probabilities.ndim == 1:
             raise InputError("a single prediction can't be indexed; its arrays can")
-        batch = self.probabilities.shape[:-1]
-        chosen = torch.arange(batch.numel(), device=self.probabilities.device).view(batch)[index]
         own_uncertainty = None
         if self.own_uncertainty is not None:
             own_uncertainty = self.own_uncertainty[index]
         raw_labels = None
         if self.raw_labels is not None:
             raw_labels = self.raw_labels[index]
-        probabilities = self.probabilities.reshape(-1, self.num_classes)[chosen]
-        return Categorical(probabilities, own_uncertainty, raw_labels)
+        return Categorical(at_batch_index(self.probabilities, index), own_uncertainty, raw_labels)
 
     def __repr__(self) -> str:
         return f"Categorical(batch {tuple(self.probabilities.shape[:-1])}, {self.num_classes} classes)"

@@ -11,6 +11,7 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
+    require_batch_shape,
     require_evidence,
     require_floating,
     require_prior,
@@ -19,6 +20,7 @@ from nescio._checks import (
 from nescio.errors import InputError, NotFiniteError
 from nescio.functional import _dirichlet
 from nescio.functional.evidence import EvidenceFunction, evidence_function
+from nescio.opinions._indexing import at_batch_index
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +38,7 @@ class Opinion:
             where there was one. Outputs have an order even where they give no evidence at all.
 
     Raises:
-        InputError: If the evidence is no such tensor, or the prior no such number.
+        InputError: If the evidence is no such tensor, the prior no such number, or the labels do not fit.
 
     Example:
         >>> import torch
@@ -57,6 +59,7 @@ class Opinion:
         if self.evidence.dtype not in (torch.float32, torch.float64):
             raise InputError(f"evidence must be float32 or float64, got {describe(self.evidence)}")
         object.__setattr__(self, "prior", require_prior(self.prior))
+        require_batch_shape("raw_labels", self.raw_labels, self.evidence.shape[:-1])
 
     @classmethod
     def from_evidence(cls, evidence: Tensor, *, prior: float = 1.0, validate: bool | None = None) -> Opinion:
@@ -321,10 +324,7 @@ class Opinion:
     def __getitem__(self, index: Any) -> Opinion:
         if self.evidence.ndim == 1:
             raise InputError("a single opinion can't be indexed; its arrays can: opinion.belief[0]")
-        # The index is put to the batch axes alone: it can't reach the classes, however it is written.
-        batch = self.evidence.shape[:-1]
-        chosen = torch.arange(batch.numel(), device=self.evidence.device).view(batch)[index]
-        evidence = self.evidence.reshape(-1, self.num_classes)[chosen]
+        evidence = at_batch_index(self.evidence, index)
         if self.raw_labels is None:
             return Opinion(evidence, self.prior)
         return Opinion(evidence, self.prior, self.raw_labels[index])

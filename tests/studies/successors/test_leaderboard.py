@@ -41,6 +41,15 @@ def test_the_best_comes_first_and_what_is_missing_is_named():
     assert "Not measured: Softmax, EDL (equation 5, weight 1), RED with temperature and trust, I-EDL," in page
 
 
+def test_what_was_measured_with_temperature_and_trust_alone_has_no_passes():
+    measured = result("edl", posthoc={"auroc": 0.95})
+    del measured.numbers["plain"]
+    rows = rows_of(leaderboard(results_of([measured])), "letter, A to T")
+    assert len(rows) == 1
+    assert rows[0][:3] == ["EDL (library's default)", "with temperature and trust", "1"]
+    assert rows[0][-1] == "-"
+
+
 def test_ranks_are_sorted_by_auroc():
     everything = []
     for name in ("letter", "clinc150"):

@@ -60,6 +60,14 @@ def test_methods_that_are_all_alike():
     alike = {"a": 1.0, "b": 1.0, "c": 1.0}
     found = rank({"x": alike, "y": alike}, True)
     assert found.mean_ranks == {"a": 2.0, "b": 2.0, "c": 2.0}
+    assert found.statistic == 0.0
+    assert found.p_value == 1.0
+
+
+def test_methods_whose_ranks_cancel_out():
+    found = rank({"x": {"a": 1.0, "b": 2.0, "c": 3.0}, "y": {"a": 3.0, "b": 2.0, "c": 1.0}}, True)
+    assert found.mean_ranks == {"a": 2.0, "b": 2.0, "c": 2.0}
+    assert found.statistic == 0.0
     assert found.p_value == 1.0
 
 

@@ -15,7 +15,7 @@ from nescio.studies.successors._results import (
     SuccessorResults,
 )
 from nescio.studies.successors._sets import SCORED, SETS
-from nescio.studies.successors._tables import SCORE_LABELS, spread
+from nescio.studies.successors._tables import SCORE_LABELS, cost, spread
 
 HEAD = """# Leaderboard
 
@@ -139,7 +139,6 @@ def _row(results: SuccessorResults, name: str, arm: str, variant: str) -> tuple[
         return spread(results.seeds(name, arm, variant, "scores", score), digits, scale)
 
     seeds = len(results.seeds(name, arm, variant, "scores", "nll"))
-    passes = results.seeds(name, arm, PLAIN, "passes")[0]
     row = [
         label(arm),
         VARIANT_TITLES[variant],
@@ -149,7 +148,7 @@ def _row(results: SuccessorResults, name: str, arm: str, variant: str) -> tuple[
         of("nll", 3),
         of("aurc", 1, 1000),
         *cells,
-        f"{passes:.0f}",
+        cost(results, name, arm, "passes"),
     ]
     return sum(aurocs) / len(aurocs), row
 

@@ -104,7 +104,7 @@ def rank(values: Mapping[str, Mapping[str, float]], is_higher_better: bool) -> R
     Returns:
         The ranking; None of fewer than three methods or two blocks.
     """
-    from scipy.stats import chi2, rankdata
+    from scipy.stats import friedmanchisquare, rankdata
 
     blocks = list(values)
     arms = list(values[blocks[0]]) if blocks else []
@@ -112,7 +112,6 @@ def rank(values: Mapping[str, Mapping[str, float]], is_higher_better: bool) -> R
     if count < LEAST_METHODS or len(blocks) < LEAST_BLOCKS:
         return None
     sums = dict.fromkeys(arms, 0.0)
-    ties = 0.0
     for block in blocks:
         row = [values[block][arm] for arm in arms]
         if is_higher_better:
@@ -120,15 +119,17 @@ def rank(values: Mapping[str, Mapping[str, float]], is_higher_better: bool) -> R
         ranks = rankdata(row)
         for arm, place in zip(arms, ranks, strict=True):
             sums[arm] += float(place)
-        for value in set(row):
-            size = row.count(value)
-            ties += size**3 - size
     mean_ranks = {arm: total / len(blocks) for arm, total in sums.items()}
-    squares = sum(place**2 for place in mean_ranks.values())
-    statistic = 12 * len(blocks) / (count * (count + 1)) * (squares - count * (count + 1) ** 2 / 4)
-    correction = 1 - ties / (len(blocks) * (count**3 - count))
-    statistic = statistic / correction if correction > 0 else 0.0
-    p_value = float(chi2.sf(statistic, count - 1))
+    statistic = 0.0
+    p_value = 1.0
+    # Of equal mean ranks the statistic is 0, but where all values are tied scipy divides 0 by 0.
+    if len(set(mean_ranks.values())) > 1:
+        columns = []
+        for arm in arms:
+            columns.append([values[block][arm] for block in blocks])
+        tested = friedmanchisquare(*columns)
+        statistic = float(tested.statistic)
+        p_value = float(tested.pvalue)
     return Ranking(mean_ranks, blocks, statistic, p_value, critical_difference(count, len(blocks)))
 
 

@@ -62,6 +62,14 @@ def spread(values: Sequence[float], digits: int, scale: float = 1.0) -> str:
     return f"{mean} ± {scale * statistics.stdev(values):.{digits}f}"
 
 
+def cost(results: SuccessorResults, name: str, arm: str, kind: str) -> str:
+    """The "passes" or "trainings" of an arm on a data set; "-" where it was not measured as trained."""
+    values = results.seeds(name, arm, PLAIN, kind)
+    if not values:
+        return "-"
+    return f"{values[0]:.0f}"
+
+
 def tables(results: SuccessorResults) -> list[Table]:
     """Mean ranks, and all data sets that have any result."""
     found = [_ranks_table(results)]
@@ -90,11 +98,6 @@ def _known_row(results: SuccessorResults, name: str, arm: str, variant: str) -> 
     def of(score: str, digits: int, scale: float = 1.0) -> str:
         return spread(results.seeds(name, arm, variant, "scores", score), digits, scale)
 
-    costs = ["-", "-"]
-    for place, cost in enumerate(("passes", "trainings")):
-        values = results.seeds(name, arm, PLAIN, cost)
-        if values:
-            costs[place] = f"{values[0]:.0f}"
     return (
         label(arm),
         VARIANT_TITLES[variant],
@@ -105,7 +108,8 @@ def _known_row(results: SuccessorResults, name: str, arm: str, variant: str) -> 
         of("aurc", 2, 1000),
         of("augrc", 2, 1000),
         of("mean_uncertainty", 3),
-        *costs,
+        cost(results, name, arm, "passes"),
+        cost(results, name, arm, "trainings"),
     )
 
 
