@@ -16,7 +16,9 @@ import torch
 from torch import nn
 
 from nescio.data import Dataset, Table
+from nescio.encoders import LeNetSpec
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
+from nescio.inference import _calibration
 from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
 from nescio.inference._layers import features_at
 from nescio.inference.model import TrainedModel
@@ -231,14 +233,53 @@ def test_how_much_is_set_aside(count: int, expected: int) -> None:
         assert abs(int(labels[rows].sum()) - expected / 2) <= 1  # of every class alike
 
 
-def test_of_few_samples_the_temperature_alone_or_nothing_is_fitted() -> None:
-    some = TrainedModel.train(blobs(300), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
-    assert set(some.training["posthoc"]["done"]) == {"temperature"}
-    assert some.training["posthoc"]["skipped"]["trust"] == "it needs 50 held-out inputs, got 30"
-    few = TrainedModel.train(blobs(60), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
-    assert few.posthoc is None
+@pytest.mark.parametrize("method", [EDL(), Softmax(), Ensemble(num_members=2)], ids=lambda m: m.name)
+def test_of_few_samples_trust_is_measured_on_the_training_inputs(method, tmp_path) -> None:
+    few = TrainedModel.train(blobs(60), method, settings=QUICK, posthoc="all")
     assert few.training["data"]["samples"] == 60
-    assert "too few" in few.training["posthoc"]["skipped"]["all"]
+    summary = few.training["posthoc"]
+    assert summary["samples"] == 0
+    assert summary["done"]["trust"] == (
+        "by the distance to 60 training inputs, measured on themselves, a tenth at a time"
+    )
+    assert "60 training inputs are too few to set so many aside" in summary["skipped"]["temperature"]
+    assert few.posthoc.trust.layer == "inputs"
+    assert few.predict(FAR).uncertainty.min() > 0.99
+    known = blobs(300, seed=5)
+    assert few.predict(known.inputs).uncertainty.median() < 0.5
+    # Too large rather than too small: of 300, chance alone makes at most 8 % of what may be 5.
+    _, p_values = few.predict_with_p_values(known.inputs)
+    assert float((p_values <= 0.05).float().mean()) < 0.08
+    few.save(tmp_path / "few.safetensors")
+    again = TrainedModel.load(tmp_path / "few.safetensors")
+    assert again.posthoc.same_as(few.posthoc)
+    assert again.posthoc.describe() == few.posthoc.describe()
+
+
+def test_of_some_samples_the_temperature_has_its_own_and_trust_the_training_inputs() -> None:
+    some = TrainedModel.train(blobs(300), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    assert set(some.training["posthoc"]["done"]) == {"temperature", "trust"}
+    assert some.training["posthoc"]["samples"] == 30
+    assert some.posthoc.trust.is_cross_fitted
+
+
+def test_small_images_are_compared_as_they_are_and_large_ones_are_not(monkeypatch) -> None:
+    spec = LeNetSpec(1, 16, 16, 3, filters=(2, 4), hidden=8)
+    few = TrainedModel.train(squares(60), EDL(), spec, replace(QUICK, epochs=1), posthoc="all")
+    assert few.posthoc.trust.layer == "inputs"
+    monkeypatch.setattr(_calibration, "MOST_VALUES", 100)
+    few = TrainedModel.train(squares(60), EDL(), spec, replace(QUICK, epochs=1), posthoc="all")
+    assert few.posthoc is None
+    assert "only rows, small images and features" in few.training["posthoc"]["skipped"]["trust"]
+
+
+def test_of_very_few_samples_nothing_is_fitted() -> None:
+    few = TrainedModel.train(blobs(45), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    assert few.posthoc is None
+    assert few.training["posthoc"]["skipped"]["trust"] == (
+        "it needs 50 held-out inputs, and 45 training inputs are too few to set so many aside; of few, 50 "
+        "training inputs would do"
+    )
 
 
 def test_groups_are_set_aside_whole() -> None:
@@ -305,10 +346,10 @@ def test_calibration_data_of_other_classes_are_refused(plain: TrainedModel) -> N
 def test_too_few_are_refused_with_the_number_needed(plain: TrainedModel) -> None:
     with pytest.raises(DataError, match=f"needs {LEAST_SET_ASIDE} held-out inputs, got 9"):
         plain.calibrated(blobs(), blobs(9, seed=5), "temperature")
-    with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30"):
-        plain.calibrated(blobs(), blobs(30, seed=5), "trust")
+    with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30; of few"):
+        plain.calibrated(blobs(), blobs(30, seed=5), "trust", kind="gaussians")
     with pytest.warns(NescioWarning, match="trust was not fitted: it needs 50"):
-        model = plain.calibrated(blobs(), blobs(30, seed=5))
+        model = plain.calibrated(blobs(40, seed=7), blobs(30, seed=5))
     assert model.posthoc.temperature is not None
     assert model.posthoc.trust is None
 

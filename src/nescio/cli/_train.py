@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from nescio.opinions.categorical import Prediction
     from nescio.training import TrainingSettings
 
-_SKIPPED = {"all": "temperature and no trust"}  # in words, where nothing could be fitted
-
 
 def train(
     data: Annotated[
@@ -217,7 +215,7 @@ def _print_posthoc(model: TrainedModel) -> None:
     for name, what in summary["done"].items():
         parts.append(f"{name} {what}")
     for name, reason in summary["skipped"].items():
-        parts.append(f"no {_SKIPPED.get(name, name)}: {reason}")
+        parts.append(f"no {name}: {reason}")
     what = "; ".join(parts)
     if summary["samples"]:
         what = f"{summary['samples']:,} training inputs set aside for calibration: {what}"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from nescio._kinds import InputKind
 from nescio.data import Dataset, Table, Texts
 from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows
+from nescio.encoders.base import INPUTS
 from nescio.errors import DataError, InputError
 from nescio.inference._layers import distance_layer, features_at
 from nescio.opinions.categorical import Prediction
-from nescio.posthoc._distances import MOST_PROTOTYPES
+from nescio.posthoc._distances import MOST_PROTOTYPES, Gaussians
 from nescio.posthoc.state import Posthoc
 from nescio.posthoc.temperature import Temperature
 from nescio.posthoc.trust import LEAST_HELD_OUT, Trust, half_at_for
@@ -32,6 +35,7 @@ SHARE = 0.1  # of the training data that is set aside
 MOST_SET_ASIDE = 5000
 LEAST_SET_ASIDE = 25  # fewer say less of a temperature than its usual value, 1, does
 LEAST_FOR_TRUST = 400  # of so many samples, as many are set aside as trust needs, at most an eighth
+MOST_VALUES = 4096  # of an input that is compared as it is: the model file keeps 64 directions of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +82,7 @@ def rows_set_aside(data: Dataset | Table | Texts, posthoc: str, seed: int) -> Te
 def calibrate(
     model: TrainedModel,
     training: Samples,
-    held_out: Samples,
+    held_out: Samples | None,
     posthoc: str,
     *,
     kind: str | None = None,
@@ -90,37 +94,35 @@ def calibrate(
     Args:
         model: The model; its own temperature and trust are left out of account.
         training: What it was trained on; a part of it is read.
-        held_out: Samples that had no part in the training.
+        held_out: Samples that had no part in the training; None where there are too few to have some.
         posthoc: "all", "temperature" or "trust".
-        kind: The kind of distance, see `Trust.fit`; None for Gaussians.
+        kind: The kind of distance, see `Trust.fit`; None for Gaussians, or neighbours of few samples.
         is_encoded: Whether what the network takes are features of a frozen encoder.
         seed: Seed of what is drawn.
     """
     done = {}
     skipped = {}
-    # As `predict` and the service will ask it: what is fitted is for their answers.
-    said = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
+    said = None
+    if held_out is not None:
+        # As `predict` and the service will ask it: what is fitted is for their answers.
+        said = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
     trust = None
-    layer = None
     if posthoc in ("all", "trust"):
-        layer = distance_layer(model.method, model.module, model.network)
-        reason = _why_no_trust(layer, held_out)
-        if reason is None:
-            assert layer is not None
-            try:
-                # What a head makes of an encoder's features counts by its direction, as those do themselves.
-                is_unit = is_encoded or model.network is None or model.network.compares_directions
-                trust = _fit_trust(model, training, held_out, said, layer, kind, is_unit, seed)
-                done["trust"] = trust.describe()
-            except InputError as error:
-                reason = str(error)
-        if reason is not None:
-            skipped["trust"] = reason
+        try:
+            if held_out is None or len(held_out) < LEAST_HELD_OUT:
+                trust = _cross_fit_trust(model, training, held_out, kind, is_encoded, seed)
+            else:
+                assert said is not None
+                trust = _fit_trust(model, training, held_out, said, kind, is_encoded, seed)
+            done["trust"] = trust.describe()
+        except InputError as error:
+            skipped["trust"] = str(error)
     temperature = None
     if posthoc in ("all", "temperature"):
-        if len(held_out) < LEAST_SET_ASIDE:
-            skipped["temperature"] = f"it needs {LEAST_SET_ASIDE} held-out inputs, got {len(held_out)}"
+        if held_out is None or len(held_out) < LEAST_SET_ASIDE:
+            skipped["temperature"] = _too_few(LEAST_SET_ASIDE, held_out, training)
         else:
+            assert said is not None
             temperature = _fit_temperature(model, held_out, said, trust)
             done["temperature"] = temperature.describe()
     fitted = None
@@ -129,15 +131,18 @@ def calibrate(
     return Calibration(fitted, done, skipped)
 
 
-def _why_no_trust(layer: str | None, held_out: Samples) -> str | None:
-    if layer is None:
+def _count(samples: Samples | None) -> int:
+    return 0 if samples is None else len(samples)
+
+
+def _too_few(least: int, held_out: Samples | None, training: Samples) -> str:
+    """Why nothing can be fitted to held-out samples."""
+    if held_out is None:
         return (
-            "the network has no features at which distances could be measured; nescio.encoders.with_features "
-            "names a layer"
+            f"it needs {least} held-out inputs, and {len(training):,} training inputs are too few to set so "
+            "many aside"
         )
-    if len(held_out) < LEAST_HELD_OUT:
-        return f"it needs {LEAST_HELD_OUT} held-out inputs, got {len(held_out)}"
-    return None
+    return f"it needs {least} held-out inputs, got {len(held_out)}"
 
 
 def _fit_trust(
@@ -145,11 +150,17 @@ def _fit_trust(
     training: Samples,
     held_out: Samples,
     said: Prediction,
-    layer: str,
     kind: str | None,
-    is_unit: bool,
+    is_encoded: bool,
     seed: int,
 ) -> Trust:
+    """The trust by held-out samples; an InputError says why it can't be fitted."""
+    layer = distance_layer(model.method, model.module, model.network)
+    if layer is None:
+        raise InputError(
+            "the network has no features at which distances could be measured; nescio.encoders.with_features "
+            "names a layer"
+        )
     rows = _sampled_rows(training.labels, seed)
     num_wrong = int((said.labels.cpu() != held_out.labels.cpu()).sum())
     trust = Trust.fit(
@@ -157,11 +168,39 @@ def _fit_trust(
         features_at(model, held_out.inputs, layer),
         labels=training.labels[rows],
         kind=kind,
-        is_unit=is_unit,
+        # What a head makes of an encoder's features counts by its direction, as those do themselves.
+        is_unit=is_encoded or model.network is None or model.network.compares_directions,
         half_at=half_at_for((num_wrong + 1) / (len(held_out) + 2)),
         seed=seed,
     )
     return replace(trust, layer=layer)
+
+
+def _cross_fit_trust(
+    model: TrainedModel,
+    training: Samples,
+    held_out: Samples | None,
+    kind: str | None,
+    is_encoded: bool,
+    seed: int,
+) -> Trust:
+    """The trust by the training samples themselves; an InputError says why it can't be fitted.
+
+    At what the network takes: its layers have been formed by these samples, and would have them nearer to one
+    another than to new ones.
+    """
+    needed = _too_few(LEAST_HELD_OUT, held_out, training)
+    if kind == Gaussians.kind:
+        raise InputError(f"{needed}; of few, kind neighbours is measured on the training inputs")
+    if len(training) < LEAST_HELD_OUT:
+        raise InputError(f"{needed}; of few, {LEAST_HELD_OUT} training inputs would do")
+    if not is_encoded:
+        num_values = math.prod(model.preprocess.input_shape)
+        if model.preprocess.kind is InputKind.TEXTS or num_values > MOST_VALUES:
+            raise InputError(f"{needed}; of few, only rows, small images and features are compared")
+    rows = _sampled_rows(training.labels, seed)
+    inputs = features_at(model, select_rows(training.inputs, rows), INPUTS)
+    return replace(Trust.cross_fit(inputs, is_unit=is_encoded, seed=seed), layer=INPUTS)
 
 
 def _fit_temperature(
@@ -186,11 +225,11 @@ def _sampled_rows(labels: Tensor, seed: int) -> Tensor:
     return order[evenly].sort().values
 
 
-def summary_of(calibration: Calibration, held_out: Samples, posthoc: str) -> dict[str, Any]:
+def summary_of(calibration: Calibration, held_out: Samples | None, posthoc: str) -> dict[str, Any]:
     """What the model file says of it, plain data."""
     return {
         "wanted": posthoc,
-        "samples": len(held_out),
+        "samples": _count(held_out),
         "done": calibration.done,
         "skipped": calibration.skipped,
     }

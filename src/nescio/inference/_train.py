@@ -178,12 +178,10 @@ def calibrated_after_training(
     """Fit what was asked for to what was set aside; the summary of the training says what was done."""
     if posthoc == "none":
         return model
-    if calibration is None:
-        reason = f"{len(training):,} samples are too few to set some aside"
-        summary = {"wanted": posthoc, "samples": 0, "done": {}, "skipped": {posthoc: reason}}
-        return replace(model, training={**model.training, "posthoc": summary})
+    held_out = None
+    if calibration is not None:
+        held_out = samples_of(model, calibration)
     seed = model.training["settings"]["seed"]
-    held_out = samples_of(model, calibration)
     fitted = calibrate(
         model, samples_of(model, training), held_out, posthoc, is_encoded=is_encoded, seed=seed
     )

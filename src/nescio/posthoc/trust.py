@@ -20,6 +20,11 @@ few the farthest 25 but at most a fifth, it falls as it does among these,
 
 so the trust t falls from nearly 1 towards 0 without a least value, continuously. As q is uniform among known
 inputs, they lose half_at log(1 + 1 / half_at) of their mass on average.
+
+Where there are too few inputs to hold some out, the training inputs are measured themselves, a tenth at a
+time by a distance that is fitted to the others (`cross_fit`). New inputs are measured by one that is fitted
+to all of them, and lie a little nearer for it: p-values are too large then rather than too small. That needs
+features which the training has not formed, such as rows of a table or what a frozen encoder gives.
 """
 
 from __future__ import annotations
@@ -51,6 +56,7 @@ _LARGEST_TAIL = 0.2
 _LEAST_DECAY = 1e-3  # of the spread of all distances: ties do not make the tail a step
 _LEAST_SPREAD = 1e-6
 _ROUNDING = 1e-5  # relative, of distances
+_FOLDS = 10  # of a cross-fit
 _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # between which log q is linear
 
 
@@ -97,6 +103,8 @@ class Trust:
             `tail_start`. None: up to there log q goes on as in the tail, as in files of version 0.2.
         layer: The name of the layer of the network whose outputs are the features; None where features are
             given as arrays.
+        is_cross_fitted: Whether `held_out` are distances of the training inputs, each measured without its
+            tenth of them.
 
     Raises:
         InputError: If a field is not what it must be.
@@ -108,7 +116,7 @@ class Trust:
         >>> trust = Trust.fit(known[:1000], known[1000:])
         >>> inputs = torch.stack([torch.full((8,), 4.0), torch.tensor([-4.0] * 4 + [4.0] * 4)])
         >>> trust.p_values(inputs)
-        tensor([0.8308, 0.0050])
+        tensor([0.7910, 0.0050])
         >>> trust(inputs).round(decimals=2)
         tensor([1., 0.])
     """
@@ -121,6 +129,7 @@ class Trust:
     half_at: float = HALF_AT
     bulk: tuple[tuple[float, float], ...] | None = None
     layer: str | None = None
+    is_cross_fitted: bool = False
     _segments: tuple[Tensor, Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -196,12 +205,55 @@ class Trust:
         features = features[drawn]
         if labels is not None:
             labels = labels[drawn]
-        if float((features - features[0]).abs().max()) == 0:
-            raise InputError(f"features must differ, got {len(features):,} rows that are all the same")
+        _require_difference(features)
         if kind is None:
             kind = "neighbours" if labels is None else "gaussians"
         distance = fit_distance(kind, features, labels, k, is_unit)
         return cls.of(distance, held_out[_drawn(len(held_out), MOST_HELD_OUT, generator)], half_at)
+
+    @classmethod
+    def cross_fit(
+        cls, features: Tensor, *, is_unit: bool = True, half_at: float = LARGEST_HALF_AT, seed: int = 0
+    ) -> Trust:
+        """Fit the distance to the nearest training input, and its scale to the training inputs themselves.
+
+        For few samples, of which none can be held out. Each tenth of the inputs is measured by a distance
+        that is fitted to the others.
+
+        Args:
+            features: Features (N, F) of training inputs, 50 or more, which the training has not formed: rows
+                of a table, or what a frozen encoder gives. Of more than 8,000 as many are drawn.
+            is_unit: Whether features are brought to length one first, as by the cosine.
+            half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
+            seed: Seed of what is drawn.
+
+        Returns:
+            The trust.
+
+        Raises:
+            InputError: If features are no such tensor, too few, not finite, or all the same.
+
+        Example:
+            >>> import torch
+            >>> rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+            >>> trust = Trust.cross_fit(rows, is_unit=False)
+            >>> trust(torch.tensor([[0.0, 0, 0, 0], [9.0, 0, 0, 0]])).round(decimals=2)
+            tensor([0.9900, 0.0000])
+        """
+        _require_features("features", features, LEAST_HELD_OUT)
+        generator = torch.Generator().manual_seed(seed)
+        features = features[_drawn(len(features), MOST_PROTOTYPES, generator)]
+        _require_difference(features)
+        order = torch.randperm(len(features), generator=generator)
+        distances = torch.empty(len(features))
+        for fold in range(_FOLDS):
+            measured = torch.zeros(len(features), dtype=torch.bool)
+            measured[order[fold::_FOLDS]] = True
+            others = fit_distance("neighbours", features[~measured], None, None, is_unit)
+            distances[measured] = _in_parts(others, features[measured]).to(distances)
+        distance = fit_distance("neighbours", features, None, None, is_unit)
+        trust = cls._by_distances(distance, distances.to(features.device), half_at)
+        return replace(trust, is_cross_fitted=True)
 
     @classmethod
     def of(cls, distance: Distance, held_out: Tensor, half_at: float = HALF_AT) -> Trust:
@@ -219,7 +271,12 @@ class Trust:
             InputError: If held_out is no such tensor, has too few rows, or is not finite.
         """
         _require_features("held_out", held_out, LEAST_HELD_OUT)
-        distances = _in_parts(distance, held_out).sort().values
+        return cls._by_distances(distance, _in_parts(distance, held_out), half_at)
+
+    @classmethod
+    def _by_distances(cls, distance: Distance, distances: Tensor, half_at: float) -> Trust:
+        """The trust whose scale are distances (n,) of known inputs."""
+        distances = distances.sort().values
         count = len(distances)
         in_tail = max(int(_TAIL * count), min(_LEAST_IN_TAIL, int(_LARGEST_TAIL * count)), 1)
         start = float(distances[count - in_tail - 1])
@@ -304,6 +361,8 @@ class Trust:
 
     def describe(self) -> str:
         """What was fitted, in words."""
+        if self.is_cross_fitted:
+            return f"by the distance to {self._counted()}, measured on themselves, a tenth at a time"
         return (
             f"by the distance to {self._counted()}, measured on {len(self.held_out):,} inputs held out "
             "from the training"
@@ -321,7 +380,12 @@ class Trust:
 
     def settings(self) -> dict[str, Any]:
         """What the header of a model file keeps, plain data."""
-        of_bulk = {} if self.bulk is None else {"bulk": self.bulk}
+        # Files of before know neither.
+        later: dict[str, Any] = {}
+        if self.bulk is not None:
+            later["bulk"] = self.bulk
+        if self.is_cross_fitted:
+            later["is_cross_fitted"] = True
         return {
             "distance": self.distance.settings(),
             "tail_share": self.tail_share,
@@ -329,7 +393,7 @@ class Trust:
             "tail_decay": self.tail_decay,
             "half_at": self.half_at,
             "layer": self.layer,
-            **of_bulk,
+            **later,
         }
 
     @classmethod
@@ -396,6 +460,11 @@ def _require_features(name: str, features: object, least: int) -> None:
         raise InputError(f"{name} must have {least} rows or more, got {len(features)}")
     if not bool(features.isfinite().all()):
         raise InputError(f"{name} must be finite, got NaN or infinity")
+
+
+def _require_difference(features: Tensor) -> None:
+    if float((features - features[0]).abs().max()) == 0:
+        raise InputError(f"features must differ, got {len(features):,} rows that are all the same")
 
 
 def _drawn(count: int, most: int, generator: torch.Generator) -> Tensor:
