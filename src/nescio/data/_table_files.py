@@ -235,18 +235,31 @@ def _header_of(cells: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _lines_of(text: str, name: str, separator: str) -> list[_Line]:
-    """Each line that is not blank, with its number; cells without the spaces around them."""
+    """Each line that is not blank, with its number; cells without the spaces around them.
+
+    A row of gaps is a row: without it, those behind it would be counted wrongly. Only what spreadsheets write
+    around a table, rows of separators at its beginning and its end, is left out.
+    """
     csv.field_size_limit(LARGEST_CELL)  # a text in a cell may be long
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=False)
     lines = []
     try:
         for row in reader:
-            cells = tuple(cell.strip() for cell in row)
-            if any(cells):
+            is_blank = not row or (len(row) == 1 and row[0].isspace())
+            if not is_blank:
+                cells = tuple(cell.strip() for cell in row)
                 lines.append(_Line(reader.line_num, cells))
     except csv.Error as error:
         raise DataError(f"{name} can't be read: {error}") from error
+    while lines and _is_of_separators(lines[-1]):
+        lines.pop()
+    while lines and _is_of_separators(lines[0]):
+        lines.pop(0)
     return lines
+
+
+def _is_of_separators(line: _Line) -> bool:
+    return len(line.cells) > 1 and not any(line.cells)
 
 
 def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent | None:

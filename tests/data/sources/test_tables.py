@@ -56,7 +56,7 @@ def test_csv_with_what_is_no_finite_number(tmp_path, cell):
         ("x,label\n1,1\n2,1.0\n", "two or more classes"),
         ("x,label\n1,a\n2,\n", r"line 3, column label: a label expected, got ''"),
         ("x,label\n1,a\n2, NaN\n", r"line 3, column label: a label expected, got 'NaN'"),
-        ("x,label\n\n1,a\n , \ninf,b\n", r"line 5, column x: a finite number"),
+        ("x,label\n\n1,a\n\ninf,b\n", r"line 5, column x: a finite number"),
         ('x,label\n1,"a\nb"\ninf,b\n', r"line 4, column x: a finite number"),
     ],
 )
@@ -76,9 +76,15 @@ def test_csv_labels_that_are_numbers_are_told_apart_by_value(tmp_path):
     assert len(set(table.labels[:3].tolist())) == len(set(table.labels[3:5].tolist())) == 1
 
 
-def test_csv_rows_of_blanks_are_skipped(tmp_path):
-    (tmp_path / "a.csv").write_text("x,label\n\n1,a\n , \n2,b\n,\n")
+def test_csv_blank_lines_and_separators_around_the_table_are_skipped(tmp_path):
+    (tmp_path / "a.csv").write_text(" , \nx,label\n\n1,a\n2,b\n,\n")
     assert from_csv(tmp_path / "a.csv").features.tolist() == [[1], [2]]
+
+
+def test_csv_a_row_of_gaps_within_the_table_has_no_label(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n1,a\n , \n2,b\n")
+    with pytest.raises(DataError, match="line 3, column label: a label expected, got ''"):
+        from_csv(tmp_path / "a.csv")
 
 
 def test_csv_without_the_column_asked_for(tmp_path):
