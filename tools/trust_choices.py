@@ -9,6 +9,10 @@ python tools/trust_choices.py heads SET A,N     a head on the frozen encoder of 
                                                 --weight W: the divergence weight
 python tools/trust_choices.py shapes SET A,N    the same, or a table in place of a set: what is finally said,
                                                 for several shapes from distance to trust
+python tools/trust_choices.py few SET A,N       the same with so few samples that none are held out: trust
+                                                is measured on the training inputs themselves.
+                                                --count N: samples; --classes K: of the first K classes.
+                                                SET may also be wine or iris, of scikit-learn
 
 Of the data that are trained on, only the training part is used: a fifth of it is held out as known inputs,
 and classes are left out of it. What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope
@@ -22,12 +26,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
 from nescio import TrainedModel, TrainingSettings
-from nescio.data import load, split
+from nescio.data import Table, load, split
 from nescio.encoders import spec_from_dict
 from nescio.encoders.base import INPUTS
 from nescio.inference._calibration import calibrate
@@ -47,6 +52,7 @@ HELD_OUT = 0.2  # of the known classes' training part, to measure on
 CALIBRATION = 0.1  # of the rest, as `nescio train` sets aside
 DIRECTIONS_OF_HEADS = (16, 32, 64)
 ALL_DIRECTIONS = 10_000
+OF_SCIKIT_LEARN: dict[str, Callable[[], Any]] = {"wine": load_wine, "iris": load_iris}
 
 
 def changed_digits(digits: Tensor) -> dict[str, Tensor]:
@@ -232,16 +238,41 @@ class Trial:
         return found.posthoc
 
 
-def trial_of(name: str, first: int, step: int, weight: float | None) -> Trial:
+def scikit_learn_table(name: str) -> Table:
+    """A small table that comes with scikit-learn; nothing was chosen on it."""
+    found = OF_SCIKIT_LEARN[name]()
+    inputs = torch.from_numpy(found.data).float()
+    return Table(inputs, torch.from_numpy(found.target), tuple(map(str, found.target_names)), name)
+
+
+def trial_of(
+    name: str,
+    first: int,
+    step: int,
+    weight: float | None,
+    count: int | None = None,
+    num_classes: int | None = None,
+) -> Trial:
     """A head on the frozen encoder of a set of the study, or a perceptron on a table, without some classes.
 
     Every step-th class is left out, from the first on. weight: of the divergence; None for the library's.
+    count: of the samples to train on, drawn; None for all. num_classes: only the first so many known classes.
     """
     study_set = SETS.get(name)
-    data = load(name) if study_set is None else study_set.known.load("train")
+    if study_set is not None:
+        data = study_set.known.load("train")
+    elif name in OF_SCIKIT_LEARN:
+        data = scikit_learn_table(name)
+    else:
+        data = load(name)
     known, ood = without(data, list(data.classes[first::step]))
+    if num_classes is not None:
+        known = known.only(known.classes[:num_classes])
     rest, test = split(known, HELD_OUT, 0)
     train, calibration = split(rest, CALIBRATION, 0)
+    if count is not None:
+        drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:count]
+        train = train.take(drawn.sort().values)
     method = EDL() if weight is None else EDL(divergence_weight=weight)
     if study_set is None:
         model = TrainedModel.train(train, method, settings=TrainingSettings(seed=0))
@@ -250,6 +281,8 @@ def trial_of(name: str, first: int, step: int, weight: float | None) -> Trial:
             {**study_set.encoder, "num_classes": len(known.classes), "dropout": study_set.dropout}
         )
         settings = TrainingSettings(**{**study_set.training, "seed": 0})
+        if count is not None:
+            settings = TrainingSettings(seed=0)  # epochs by the number of samples
         model = TrainedModel.train(train, method, spec, settings)
     return Trial(model, train, calibration, test, ood, is_encoded=study_set is not None)
 
@@ -293,26 +326,43 @@ def shapes(trial: Trial) -> None:
     print_with(f"by the errors: {trust.half_at:.5f}", trust)
 
 
+def few(trial: Trial) -> None:
+    """What is finally said, with trust that is measured on the training inputs, for several strengths."""
+    inputs = features_at(trial.model, trial.train.inputs, INPUTS)
+    print_said("as trained", trial, None)
+    for half_at in (0.001, 0.003, 0.01, 0.03):
+        trust = Trust.cross_fit(inputs, is_unit=trial.is_encoded, half_at=half_at)
+        print_said(f"half at {half_at}", trial, Posthoc(None, replace(trust, layer=INPUTS)))
+
+
 def print_said(name: str, trial: Trial, posthoc: Posthoc | None) -> None:
     """A line of what a model says of known inputs, and how well u tells those left out."""
     model = replace(trial.model, posthoc=posthoc)
     known = model.predict(trial.test.inputs)
     figures = summary(known, model.labels_of(trial.test))
-    found = auroc(known.uncertainty, model.predict(trial.ood.inputs).uncertainty)
+    left_out = model.predict(trial.ood.inputs)
+    found = auroc(known.uncertainty, left_out.uncertainty)
+    answered = [100 * float(model.accepts(each).float().mean()) for each in (known, left_out)]
     print(
         f"{name:30s} accuracy {100 * figures['accuracy']:.2f} %, ECE {100 * figures['ece']:.2f} %, "
-        f"NLL {figures['nll']:.3f}, AURC {1000 * figures['aurc']:.2f} e-3, AUROC by u {found:.4f}",
+        f"NLL {figures['nll']:.3f}, AURC {1000 * figures['aurc']:.2f} e-3, AUROC by u {found:.4f}, "
+        f"answered: {answered[0]:.0f} %, of those left out {answered[1]:.0f} %",
         flush=True,
     )
+
+
+OF_TRIALS: dict[str, Callable[[Trial], None]] = {"heads": heads, "shapes": shapes, "few": few}
 
 
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("images", "rows", "texts", "heads", "shapes"))
+    parser.add_argument("what", choices=("images", "rows", "texts", *OF_TRIALS))
     parser.add_argument("source", nargs="?", default="")
     parser.add_argument("left_out", nargs="?", default="")
     parser.add_argument("--weight", type=float, help="the divergence weight of heads; default: the library's")
+    parser.add_argument("--count", type=int, help="train on so many samples; default: all")
+    parser.add_argument("--classes", type=int, help="train on the first so many classes; default: all")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -320,11 +370,10 @@ def main() -> None:
         images()
     elif given.what == "rows":
         rows(given.source, given.left_out.split(","))
-    elif given.what in ("heads", "shapes"):
+    elif given.what in OF_TRIALS:
         first, step = given.left_out.split(",")
-        trial = trial_of(given.source, int(first), int(step), given.weight)
-        show = heads if given.what == "heads" else shapes
-        show(trial)
+        trial = trial_of(given.source, int(first), int(step), given.weight, given.count, given.classes)
+        OF_TRIALS[given.what](trial)
     else:
         texts()
 

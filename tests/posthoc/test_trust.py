@@ -244,3 +244,45 @@ def test_a_distance_that_is_fitted_already_needs_as_many_held_out_inputs():
     distance = Trust.fit(drawn(200), drawn(50, seed=1)).distance
     with pytest.raises(InputError, match="held_out must have 50 rows or more, got 49"):
         Trust.of(distance, drawn(49, seed=1))
+
+
+def test_cross_fitted_trust_measures_every_input_without_its_tenth():
+    rows = drawn(100)
+    trust = Trust.cross_fit(rows, is_unit=False)
+    nearest = torch.cdist(rows, rows).fill_diagonal_(math.inf).amin(1)
+    # An input's nearest may be of the same tenth, which is left out: never nearer than among all others.
+    assert (trust.held_out >= 0.99 * nearest.sort().values).all()
+    assert float(trust.held_out.median()) == pytest.approx(float(nearest.median()), rel=0.1)
+    assert len(trust.distance.tensors()["prototypes"]) == 100
+    assert torch.equal(Trust.cross_fit(rows, is_unit=False).held_out, trust.held_out)
+
+
+def test_cross_fitted_p_values_are_too_large_rather_than_too_small():
+    shares = []
+    for seed in range(60):
+        trust = Trust.cross_fit(drawn(60, seed=seed), is_unit=False)
+        shares.append(float((trust.p_values(drawn(200, seed=1000 + seed)) <= 0.1).float().mean()))
+    assert 0.03 < sum(shares) / len(shares) <= 0.1
+
+
+def test_a_cross_fitted_trust_is_kept_as_one():
+    trust = Trust.cross_fit(drawn(60))
+    again = Trust.from_parts(trust.settings(), trust.tensors())
+    assert again.is_cross_fitted
+    assert again.describe() == trust.describe()
+    assert trust.describe().endswith("60 training inputs, measured on themselves, a tenth at a time")
+    new = drawn(10, seed=3)
+    assert torch.equal(again(new), trust(new))
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (drawn(49), "features must have 50 rows or more, got 49"),
+        (torch.ones(60, 3), "features must differ"),
+        (torch.full((60, 3), math.nan), "features must be finite"),
+    ],
+)
+def test_what_can_not_be_cross_fitted(features, message):
+    with pytest.raises(InputError, match=message):
+        Trust.cross_fit(features)
