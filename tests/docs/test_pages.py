@@ -76,8 +76,10 @@ def name_of(path):
 def usual_names():
     """What a reader has already: a network, inputs, labels."""
     torch.manual_seed(0)
-    x, y = torch.randn(400, 4), torch.arange(400) % 3
+    x, y = torch.randn(800, 4), torch.arange(800) % 3
     x[:, 0] += 12 * y
+    x, held_out = x.split(400)
+    y, y_held_out = y.split(400)
     return {
         "nescio": nescio,
         "torch": torch,
@@ -89,8 +91,8 @@ def usual_names():
         "y": y,
         "X": x.numpy(),
         "X_new": x.numpy(),
-        "X_held_out": x.numpy(),
-        "y_held_out": y.numpy(),
+        "X_held_out": held_out.numpy(),
+        "y_held_out": y_held_out.numpy(),
         "epoch": 1,
         "step": 0,
         "steps": 1,
