@@ -68,7 +68,6 @@ def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, c
     before = file.read_bytes()
     refused = {
         "other.csv": (of_other_classes, "classes that the model never saw: c, d"),
-        "few.csv": (lambda rows: rows[:20], "it needs 50 held-out inputs, got 20"),
         "nan.csv": (with_nan, "nan"),
     }
     for name, (change, reason) in refused.items():
@@ -77,19 +76,47 @@ def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, c
         assert (code, out) == (1, ""), name
         assert reason in err.lower(), err
         assert file.read_bytes() == before, name
+    # Of few rows trust is measured on the training data, and there is no temperature.
+    few = changed(tmp_path / "few.csv", clouds[1], lambda rows: rows[:20])
+    code, out, err = run("calibrate", tmp_path / "run", "--data", few, "--training", clouds[0])
+    assert code == 0
+    assert "measured on themselves, a tenth at a time" in out
+    assert "temperature was not fitted: it needs 25 held-out inputs, got 20" in err
     # Training rows that are all the same have no distances; the temperature is fitted all the same.
     same = changed(tmp_path / "same.csv", clouds[0], lambda rows: ["1,1,1,a", "1,1,1,b"] * 50)
     code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", same)
     assert code == 0
     assert "rows that are all the same" in out + err
     assert "trust: by" not in out
-    # A single class is no calibration data; that one of several may be absent is tested in tests/inference.
-    fitted = file.read_bytes()
+
+
+def test_data_of_one_class_are_measured_on_and_not_trained_on(run, clouds, tmp_path):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 2, "--posthoc", "none")[0] == 0
     half = changed(tmp_path / "half.csv", clouds[1], lambda rows: [row for row in rows if row[-1] == "a"])
-    code, out, err = run("calibrate", tmp_path / "run", "--data", half, "--training", clouds[0])
+    code, out, err = run("evaluate", tmp_path / "run", "--data", half, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["accuracy"] > 0.9
+    code, out, _ = run("calibrate", tmp_path / "run", "--data", half, "--training", clouds[0])
+    assert code == 0
+    assert "measured on 350 inputs" in out
+    other = changed(tmp_path / "other.csv", half, lambda rows: rows[:200])
+    for words in (("threshold", "--coverage", 0.5), ("sets", "--coverage", 0.9)):
+        code, out, _ = run(words[0], tmp_path / "run", "--data", other, *words[1:])
+        assert code == 0, words
+        assert "held-out" in out
+    code, out, err = run("sets", tmp_path / "run", "--data", other, "--by-class")
     assert (code, out) == (1, "")
-    assert "half.csv needs two or more classes, got ['a']" in err
-    assert file.read_bytes() == fitted
+    assert "needs 19 held-out samples of each: b has 0" in err
+    # A label that the model does not know is answered by that.
+    unknown = changed(tmp_path / "unknown.csv", half, lambda rows: [row[:-1] + "q" for row in rows])
+    for command in ("evaluate", "threshold", "sets"):
+        code, out, err = run(command, tmp_path / "run", "--data", unknown)
+        assert (code, out) == (1, "")
+        assert "unknown has classes that the model never saw: q" in err
+    code, out, err = run("train", half, "--out", tmp_path / "half")
+    assert (code, out) == (1, "")
+    assert err == "error: half.csv: labels must be of two or more classes, got a only\n"
+    assert not (tmp_path / "half").exists()
 
 
 def test_threshold_is_kept_in_the_model(run, model, photos, unseen):

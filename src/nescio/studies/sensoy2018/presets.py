@@ -312,12 +312,11 @@ PAPER = (
         ),
         entries=(
             Entry("l2", seeds=3),
-            Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES), former=FORMER_MNIST),
+            Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES)),
             Entry("ensemble", overrides=Overrides(training={"epochs": 8}), former=FORMER_MNIST),
             Entry(
                 "ffgu",
                 overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
-                former=FORMER_MNIST,
             ),
             Entry(
                 "fflu",
@@ -334,7 +333,7 @@ PAPER = (
                 overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
                 former=FORMER_MNIST.then(FORMER_MNFG),
             ),
-            Entry("edl", seeds=3, former=FORMER_MNIST),
+            Entry("edl", seeds=3),
             Entry(
                 "edl-printed",
                 seeds=3,
