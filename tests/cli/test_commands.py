@@ -74,7 +74,7 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
             "edl has no setting 'evidense'; it has risk, evidence, ",
         ),
         (("train", "EMPTY", "--out", "x"), "needs two or more class folders, got none"),
-        (("train", "one.npz", "--out", "x"), "one.npz needs two or more classes, got ['3']"),
+        (("train", "one.npz", "--out", "x"), "one.npz: labels must be of two or more classes, got 3 only"),
         (("train", "named.npz", "--out", "x"), "labels must be of two or more classes, got b only"),
         (("train", "nan.npz", "--out", "x"), "images must be uint8 0..255, got float32 with NaN"),
         (("train", "two.csv", "--out", "x"), "two has 2 samples, too few to hold 20% of them out"),

@@ -151,6 +151,17 @@ def test_a_picture_cut_short(tmp_path):
         read_picture(tmp_path / "cut.png", 1, (40, 40))
 
 
+@pytest.mark.parametrize(("kind", "kept"), [("JPEG", 200), ("PNG", 20), ("WEBP", 20)])
+def test_a_picture_that_is_cut_within_its_header(kind, kept, tmp_path):
+    whole = encoded(np.random.default_rng(0).integers(256, size=(40, 40), dtype=np.uint8), kind)
+    (tmp_path / "cut.bin").write_bytes(whole[:kept])
+    for source, name in ((whole[:kept], "the picture"), (tmp_path / "cut.bin", "cut.bin")):
+        with pytest.raises(DataError, match=f"{name} is damaged: its header is cut off or can't be read"):
+            open_picture(source)
+    with pytest.raises(DataError, match=r"gone\.jpg is not a PNG"):
+        open_picture(tmp_path / "gone.jpg")
+
+
 @pytest.mark.parametrize("packed", [b"", b"no zlib stream", b"x\x9c" + bytes(50)])
 def test_good_checksums_around_bad_pixels(packed):
     data = raw_png(4, 4, 0, packed)

@@ -17,7 +17,7 @@ from torch import nn
 
 from nescio.data import Dataset, Table
 from nescio.encoders import LeNetSpec
-from nescio.errors import DataError, InputError, ModelFileError, NescioWarning
+from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 from nescio.inference import _calibration
 from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
 from nescio.inference._layers import features_at
@@ -292,6 +292,16 @@ def test_a_run_that_is_begun_again_is_the_same(tmp_path) -> None:
     first = TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="all", run_dir=tmp_path)
     again = TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="all", run_dir=tmp_path)
     assert again.posthoc.same_as(first.posthoc)
+    # The same samples are set aside for the temperature alone: nothing is trained again.
+    cooler = TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="temperature", run_dir=tmp_path)
+    assert cooler.posthoc.trust is None
+    with pytest.raises(TrainingError, match="another training: --posthoc was all and is now none; use"):
+        TrainedModel.train(blobs(), EDL(), settings=QUICK, run_dir=tmp_path)
+    # A run from before the folder said it is compared by its data.
+    described = json.loads((tmp_path / "settings.json").read_text())
+    assert described.pop("posthoc") == "all"
+    (tmp_path / "settings.json").write_text(json.dumps(described))
+    TrainedModel.train(blobs(), EDL(), settings=QUICK, posthoc="all", run_dir=tmp_path)
 
 
 # ------------------------------------------------------------------------------------------- existing models

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -16,8 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import nescio as ev
 from nescio.data import load
 from nescio.encoders import Ability, MLPSpec
+from nescio.inference._calibration import calibrate
+from nescio.integrations import sklearn as sklearn_integration
 from nescio.integrations.sklearn import predict_opinion
 from nescio.methods import METHODS, make_method
+from nescio.training import fit
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -97,6 +100,173 @@ def test_a_rule_with_a_promise():
     assert classifier.model_.rule == by_entropy
     with pytest.raises(ev.InputError, match="known classes"):
         classifier.set_abstention(X[:5], np.array([0, 1, 2, 3, 4]), 0.1)
+
+
+def test_no_rule_is_made_from_training_data():
+    X, y = make_blobs(900, centers=3, random_state=0)
+    classifier = ev.EvidentialClassifier(epochs=5, random_state=0).fit(X[:600], y[:600])
+    expected = "X must hold held-out samples, as no promise .*, got {} that the classifier was trained on"
+    with pytest.raises(ev.InputError, match=expected.format("100%")):
+        classifier.set_abstention(X[:600].astype(np.float32), y[:600], max_error=0.3)
+    with pytest.raises(ev.InputError, match=expected.format("50%")):
+        classifier.set_abstention(X[300:], y[300:], max_error=0.3)
+    assert classifier.model_.rule is None
+    assert classifier.set_abstention(X[600:], y[600:], max_error=0.3).held_out == 300
+    # More training does not make them new.
+    classifier.partial_fit(X[600:750], y[600:750])
+    with pytest.raises(ev.InputError, match=expected.format("100%")):
+        classifier.set_abstention(X[:600], y[:600], max_error=0.3)
+
+
+def test_no_rule_is_made_from_what_partial_fit_began_with():
+    X, y = make_blobs(600, centers=3, random_state=0)
+    classifier = ev.EvidentialClassifier(random_state=0)
+    for _ in range(3):
+        classifier.partial_fit(X[:300], y[:300], classes=[0, 1, 2])
+    with pytest.raises(ev.InputError, match="got 100% that the classifier was trained on"):
+        classifier.set_abstention(X[:300], y[:300], max_error=0.9)
+    assert classifier.set_abstention(X[300:], y[300:], max_error=0.9).held_out == 300
+
+
+def test_equal_rows_are_no_sign_of_training_data():
+    """Of a table with few different rows, new ones are equal to some of training."""
+    X = np.random.default_rng(0).integers(0, 2, (800, 4)).astype(float)
+    classifier = ev.EvidentialClassifier(epochs=2, random_state=0).fit(X[:400], X[:400, 0])
+    assert classifier.set_abstention(X[400:], X[400:, 0], max_error=0.9).held_out == 400
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Rows of 64 values, 900 of the embedded digits, to train and to test."""
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600], X[600:900], y[600:900]
+
+
+def test_posthoc_fits_temperature_and_trust(digits):
+    X, y, X_test, y_test = digits
+    plain = ev.EvidentialClassifier(epochs=40, random_state=0).fit(X, y)
+    classifier = ev.EvidentialClassifier(epochs=40, random_state=0, posthoc="all").fit(X, y)
+    summary = classifier.model_.training["posthoc"]
+    assert (summary["wanted"], summary["samples"], summary["skipped"]) == ("all", 60, {})
+    assert set(summary["done"]) == {"temperature", "trust"}
+    assert classifier.score(X_test, y_test) > 0.85
+    far = 10 * np.random.default_rng(0).permuted(X_test, axis=1)  # bright noise
+    assert classifier.predict_opinion(far).uncertainty.min() > 0.9
+    assert plain.predict_opinion(far).uncertainty.mean() < 0.5
+    assert plain.model_.posthoc is None
+    assert "posthoc" not in plain.model_.training
+    for inputs in (X_test, far):
+        np.testing.assert_allclose(classifier.predict_proba(inputs).sum(1), 1, atol=1e-6)
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.predict_proba(X_test), classifier.predict_proba(X_test))
+    copied = clone(classifier)
+    assert copied.get_params()["posthoc"] == "all"
+    np.testing.assert_array_equal(copied.fit(X, y).predict_proba(X_test), classifier.predict_proba(X_test))
+    # What was set aside counts as trained on: trust and temperature are fitted to it.
+    with pytest.raises(ev.InputError, match="got 100% that the classifier was trained on"):
+        classifier.set_abstention(X, y, max_error=0.5)
+
+
+def test_what_is_set_aside_is_of_every_class_alike_and_not_trained_on(digits, monkeypatch):
+    X, y, _, _ = digits
+    given = {}
+
+    def noted(method, module, preprocess, samples, settings):
+        given["train"] = samples
+        return fit(method, module, preprocess, samples, settings)
+
+    def calibrated(model, training, held_out, posthoc, **settings):
+        given["set_aside"] = held_out
+        return calibrate(model, training, held_out, posthoc, **settings)
+
+    monkeypatch.setattr(sklearn_integration, "fit", noted)
+    monkeypatch.setattr(sklearn_integration, "calibrate", calibrated)
+    weight = np.where(np.arange(600) < 60, 0.0, X[:, 20] + 1)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0, posthoc="temperature")
+    classifier.fit(X, y, sample_weight=weight)
+    train, set_aside = given["train"], given["set_aside"]
+    assert (len(train), len(set_aside)) == (486, 54)  # the 60 without weight are in neither
+    assert set_aside.labels.bincount().tolist() == pytest.approx([5.4] * 10, abs=1)
+    for samples in (train, set_aside):
+        # Each weight is still beside its row.
+        np.testing.assert_allclose(samples.weights.numpy(), samples.inputs[:, 20].numpy() + 1)
+    rows = {tuple(row) for row in train.inputs.tolist()}
+    assert not rows & {tuple(row) for row in set_aside.inputs.tolist()}
+
+
+def test_of_few_samples_what_cannot_be_fitted_is_left_out_with_a_warning(iris):
+    X, _, y, _ = iris  # 112 rows
+    classifier = ev.EvidentialClassifier(epochs=5, random_state=0, posthoc="all")
+    with pytest.warns(ev.NescioWarning, match="temperature was not fitted: it needs 25 held-out inputs"):
+        classifier.fit(X, y)
+    assert classifier.model_.posthoc.temperature is None
+    assert classifier.model_.posthoc.trust is not None  # measured on the training inputs
+    summary = classifier.model_.training["posthoc"]
+    assert (summary["samples"], list(summary["done"]), list(summary["skipped"])) == (
+        0,
+        ["trust"],
+        ["temperature"],
+    )
+    with pytest.warns(ev.NescioWarning) as said:
+        classifier.fit(X[:40], y[:40])
+    assert [str(one.message).partition(":")[0] for one in said] == [
+        "trust was not fitted",
+        "temperature was not fitted",
+    ]
+    assert classifier.model_.posthoc is None
+
+
+def test_partial_fit_takes_temperature_and_trust_away(digits):
+    X, y, _, _ = digits
+    classifier = ev.EvidentialClassifier(epochs=2, random_state=0, posthoc="all").fit(X, y)
+    with pytest.warns(ev.NescioWarning, match="posthoc 'all' is fitted by fit, not by partial_fit"):
+        classifier.partial_fit(X, y)
+    assert classifier.model_.posthoc is None
+    assert "posthoc" not in classifier.model_.training
+    classifier.partial_fit(X, y)  # and says it once
+    fresh = ev.EvidentialClassifier(random_state=0, posthoc="trust")
+    with pytest.warns(ev.NescioWarning, match="posthoc 'trust' is fitted by fit, not by partial_fit"):
+        fresh.partial_fit(X, y, classes=np.arange(10))
+
+
+def test_a_posthoc_that_is_none_is_refused_by_fit(iris):
+    X, _, y, _ = iris
+    classifier = ev.EvidentialClassifier(posthoc="magic")
+    expected = "posthoc must be all, temperature, trust or none, got 'magic'"
+    with pytest.raises(ev.InputError, match=expected):
+        classifier.fit(X, y)
+    with pytest.raises(ev.InputError, match=expected):
+        classifier.partial_fit(X, y, classes=np.unique(y))
+
+
+def test_a_search_over_posthoc(digits):
+    X, y, X_test, y_test = digits
+    wanted = ["none", "temperature", "trust", "all"]
+    search = GridSearchCV(
+        ev.EvidentialClassifier(epochs=15, random_state=0),
+        {"posthoc": wanted},
+        cv=2,
+        scoring="neg_log_loss",
+        error_score="raise",
+    )
+    search.fit(X, y)
+    assert list(search.cv_results_["param_posthoc"]) == wanted
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.score(X_test, y_test) > 0.8
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporters, about themselves
+def test_a_frame_and_images_with_posthoc(tmp_path):
+    frame, kinds = mixed_frame(450)
+    classifier = ev.EvidentialClassifier(epochs=5, random_state=0, posthoc="all").fit(frame, kinds)
+    classifier.model_.save(tmp_path / "m.safetensors")
+    again = ev.TrainedModel.load(tmp_path / "m.safetensors")
+    assert again.posthoc.same_as(classifier.model_.posthoc)
+    assert again.training["posthoc"]["samples"] == 50
+    images = load("digits").subset(450, torch.Generator().manual_seed(0))
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0, posthoc="trust")
+    classifier.fit(images.images.numpy(), images.labels.numpy())
+    assert classifier.model_.posthoc.trust.layer is not None
 
 
 def test_frames_and_tensors_are_arrays(iris):
@@ -352,8 +522,9 @@ def test_a_network_for_other_classes(iris):
 
 def test_more_training_voids_the_promise(iris):
     X, _, y, _ = iris
+    X, held_out, y, labels = train_test_split(X, y, random_state=0, stratify=y)
     classifier = ev.EvidentialClassifier(epochs=40, random_state=0).fit(X, y)
-    classifier.set_abstention(X, y, max_error=0.5)
+    classifier.set_abstention(held_out, labels, max_error=0.5)
     assert classifier.model_.rule is not None
     assert classifier.partial_fit(X, y).model_.rule is None
 

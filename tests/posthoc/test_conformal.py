@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -325,6 +326,11 @@ def test_refuses_what_is_not_finite(value):
         (LABELS[:5], r"labels must be a tensor of whole numbers of shape \(40,\), got int64 \(5,\)"),
         (LABELS.double(), r"whole numbers of shape \(40,\), got float64 \(40,\)"),
         (list(range(40)), "got list"),
+        (
+            np.array(["cat"] * 40),
+            r"labels must be whole numbers of shape \(40,\), the positions of .*, got an array of <U3",
+        ),
+        (np.array([None] * 40), "got an array of object"),
         (LABELS + 1, "labels must be 0 to 2, got 1 to 3"),
         (LABELS - 1, "labels must be 0 to 2, got -1 to 1"),
     ],
@@ -362,6 +368,23 @@ def test_refuses_other_classes():
     sets = ConformalSets.fit(GOOD, LABELS)
     with pytest.raises(InputError, match="prediction must have 3 classes like the sets, got 2"):
         sets.contains(torch.tensor([[0.5, 0.5]]))
+    with pytest.raises(InputError, match="prediction must have 3 classes like the sets, got 2"):
+        sets.contains(GOOD[:, :2])  # which does not sum to 1 either
+
+
+def test_arrays_of_any_layout_are_taken():
+    expected = ConformalSets.fit(GOOD.flip(0), LABELS.flip(0))
+    assert ConformalSets.fit(GOOD.numpy()[::-1], LABELS.numpy()[::-1]) == expected
+    with pytest.raises(InputError, match="prediction must be an Opinion, a Categorical or probabilities"):
+        expected.contains(np.array([["a", "b", "c"]]))
+
+
+def test_one_class_on_average_is_a_singular():
+    sure = torch.tensor([[0.99, 0.01]], dtype=torch.float64).repeat(40, 1)
+    sets = ConformalSets.fit(sure, torch.zeros(40, dtype=torch.int64))
+    assert sets.describe().endswith("like the 40 held-out ones; 1 class on average")
+    assert replace(sets, held_out_size=1.004).describe().endswith("; 1 class on average")
+    assert replace(sets, held_out_size=1.5).describe().endswith("; 1.5 classes on average")
 
 
 # ------------------------------------------------------------------------------------------------------- JSON

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -154,6 +155,18 @@ def test_a_single_sample_can_be_fitted_to():
         ),
         (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([2]), None, "labels must be 0 to 1, got 2"),
         (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([-1]), None, "labels must be 0 to 1, got -1"),
+        (
+            torch.tensor([[0.5, 0.5]]),
+            torch.tensor([0]),
+            None,
+            r"prediction must be an Opinion or a Categorical, got float32 \(1, 2\)",
+        ),
+        (
+            np.array([[0.5, 0.5]]),
+            torch.tensor([0]),
+            None,
+            "prediction must be an Opinion or a Categorical, got ndarray",
+        ),
         (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor([1.5]), "trust must be"),
         (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor([math.nan]), "trust must"),
         (Categorical(torch.tensor([[0.5, 0.5]])), torch.tensor([0]), torch.tensor(1.0), "trust must be"),

@@ -65,6 +65,38 @@ def test_another_training_in_the_folder_is_refused(tmp_path):
         Run(tmp_path, {"epochs": 3, "seed": 0})
 
 
+def describe(posthoc, samples, content, **settings):
+    described = {"settings": settings, "data": {"samples": samples}, "sha256": {"train": content}}
+    return described if posthoc is None else {"posthoc": posthoc, **described}
+
+
+def test_samples_that_were_set_aside_are_named_by_the_option(tmp_path):
+    Run(tmp_path, describe("none", 1006, "abc", seed=0))
+    expected = "holds another training: --posthoc was none and is now all; use another folder"
+    with pytest.raises(TrainingError, match=expected):
+        Run(tmp_path, describe("all", 906, "def", seed=0))
+    with pytest.raises(TrainingError, match="--posthoc was none and is now all, --seed was 0 and is now 1;"):
+        Run(tmp_path, describe("all", 906, "def", seed=1))
+    Run(tmp_path, describe("all", 1006, "abc", seed=0))  # where there are too few to set any aside
+    Run(tmp_path, describe(None, 1006, "abc", seed=0))
+
+
+def test_another_calibration_of_the_same_samples_is_the_same_training(tmp_path):
+    Run(tmp_path, describe("all", 906, "def", seed=0))
+    Run(tmp_path, describe("trust", 906, "def", seed=0))
+    expected = "another training: data.samples was 906 and is now 800, the train data has another content;"
+    with pytest.raises(TrainingError, match=expected):
+        Run(tmp_path, describe("trust", 800, "ghi", seed=0))
+
+
+def test_a_run_from_before_posthoc_was_noted_goes_on(tmp_path):
+    Run(tmp_path, describe(None, 906, "def", seed=0))
+    Run(tmp_path, describe("all", 906, "def", seed=0))
+    expected = "holds another training: data.samples was 906 and is now 1006, the train data has"
+    with pytest.raises(TrainingError, match=expected):
+        Run(tmp_path, describe("none", 1006, "abc", seed=0))
+
+
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     trained(run=Run(tmp_path, {}), epochs=1)
     with pytest.raises(ev.NescioError, match="does not fit this training"):

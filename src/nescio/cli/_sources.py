@@ -48,6 +48,7 @@ def open_to_train(
     """
     from nescio.data import open_source, split
     from nescio.data._catalog import in_catalog
+    from nescio.data._labels import require_two_classes
     from nescio.data.sources._pictures import PictureSource
     from nescio.inference._choice import choose_network
 
@@ -59,6 +60,8 @@ def open_to_train(
     if isinstance(source, PictureSource):
         if len(source) == 0:
             source.labelled()  # which says what is missing
+        if source.labels is not None:  # before all pictures are decoded
+            require_two_classes(name, source.labels.indices, source.labels.classes)
         choice = choose_network(source, encoder, fine_tune, size)
         pictures = source.labelled(choice.preprocess)
         whole: Data = pictures
@@ -75,16 +78,15 @@ def open_to_train(
 
 def _require_classes(name: str, source: Source, whole: Data) -> None:
     """Refuse labels that are of one class only, or no classes at all."""
+    from nescio.data._labels import require_two_classes
     from nescio.data.sources._tables import TableFile
 
-    found = [whole.classes[index] for index in sorted(set(whole.labels.tolist()))]
-    if len(found) < 2:
-        only = ", ".join(found) or "none"
-        raise DataError(f"{name}: labels must be of two or more classes, got {only} only")
-    is_measured = LEAST_TOLD_APART <= len(whole) < SAMPLES_PER_CLASS * len(found)
+    require_two_classes(name, whole.labels, whole.classes)
+    num_found = len(set(whole.labels.tolist()))
+    is_measured = LEAST_TOLD_APART <= len(whole) < SAMPLES_PER_CLASS * num_found
     if isinstance(source, TableFile) and is_measured:
         raise DataError(
-            f"{name}: the labels were taken from column {source.label_name}, which has {len(found)} "
+            f"{name}: the labels were taken from column {source.label_name}, which has {num_found} "
             f"different values in {len(whole)} rows, as a measured number has and no class; name the column "
             "of the labels with --label"
         )

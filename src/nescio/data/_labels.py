@@ -16,13 +16,24 @@ def is_no_label(text: str) -> bool:
 
 
 def counted(name: str, values: Sequence[object]) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels counted from 0 (N,) and the names they stand for, two or more."""
+    """Labels counted from 0 (N,) and the names they stand for, one or more.
+
+    A model can be measured on one class alone; what is trained on is checked by `require_two_classes`.
+    """
     names = {value: _class_name(str(value)) for value in set(values)}
     found = sorted(set(names.values()), key=_in_order)
-    if len(found) < 2:
-        raise DataError(f"{name} needs two or more classes, got {found}")
+    if not found:
+        raise DataError(f"{name} holds no samples")
     position = {one: index for index, one in enumerate(found)}
     return torch.tensor([position[names[value]] for value in values]), tuple(found)
+
+
+def require_two_classes(name: str, indices: Tensor, classes: Sequence[str]) -> None:
+    """Refuse labels (N,) that are of fewer than two of these classes: there is nothing to learn from them."""
+    found = [classes[index] for index in sorted(set(indices.tolist()))]
+    if len(found) < 2:
+        only = ", ".join(found) or "none"
+        raise DataError(f"{name}: labels must be of two or more classes, got {only} only")
 
 
 def _class_name(label: str) -> str:

@@ -31,6 +31,8 @@ DAMAGE = (
     *(ArithmeticError, EOFError, LookupError, OSError, RuntimeError, SyntaxError, TypeError, ValueError),
     *(struct.error, zlib.error, MemoryError),
 )
+_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")  # of a PNG and of a JPEG
+_LONGEST_START = 12  # RIFF, a length of four bytes, and WEBP
 GREY_MODES = ("1", "L", "LA", "I", "I;16", "F")
 RESIZE_MODES = ("stretch", "crop", "pad")
 # A large JPEG is decoded at a half, a quarter or an eighth of its size, this much larger than asked or more.
@@ -52,6 +54,8 @@ def open_picture(source: Path | bytes, name: str | None = None) -> Image.Image:
             file = io.BytesIO(source) if isinstance(source, bytes) else source
             picture = Image.open(file, formats=FORMATS)
     except DAMAGE as error:
+        if _begins_like_a_picture(source):
+            raise DataError(f"{name} is damaged: its header is cut off or can't be read") from error
         raise DataError(f"{name} is not a PNG, JPEG, BMP or WebP picture") from error
     except Image.DecompressionBombError as error:
         raise TooManyPixelsError(f"{name} has too many pixels; at most {MAX_PIXELS:,}") from error
@@ -60,6 +64,23 @@ def open_picture(source: Path | bytes, name: str | None = None) -> Image.Image:
         picture.close()
         raise TooManyPixelsError(f"{name} is {width} x {height} pixels; at most {MAX_PIXELS:,} in all")
     return picture
+
+
+def _begins_like_a_picture(source: Path | bytes) -> bool:
+    """Whether the first bytes are those of a PNG, a JPEG or a WebP, however little comes behind them.
+
+    Not of a BMP: its two letters, BM, may begin any text.
+    """
+    if isinstance(source, bytes):
+        start = source[:_LONGEST_START]
+    else:
+        try:
+            with source.open("rb") as file:
+                start = file.read(_LONGEST_START)
+        except OSError:  # it is gone, or must not be read
+            return False
+    is_webp = start.startswith(b"RIFF") and start[8:12] == b"WEBP"
+    return is_webp or start.startswith(_STARTS)
 
 
 @contextlib.contextmanager

@@ -111,8 +111,13 @@ def train_network(
     report: Callable[[dict[str, float]], None] | None,
     encoder: EncoderSpec | None = None,
     log: Sequence[Logger] = (),
+    posthoc: str = "none",
 ) -> TrainedModel:
-    """Train the network of a model on data; encoder: what made features of it, where they are features."""
+    """Train the network of a model on data.
+
+    encoder: what made features of the data, where they are features. posthoc: for what samples were set
+    aside, which the folder of the run keeps, to name it where a later training sets others aside.
+    """
     watched = None
     if isinstance(held_out, Source):
         held_out = held_out.labelled(model.preprocess)
@@ -121,7 +126,9 @@ def train_network(
         watched = samples_of(model, held_out)
     samples = samples_of(model, data)
     description = _describe_run(model, settings, data, samples, watched, encoder)
-    run = None if run_dir is None else Run(run_dir, description)
+    run = None
+    if run_dir is not None:
+        run = Run(run_dir, {"posthoc": posthoc, **description})
     history = fit(
         model.method,
         model.module,

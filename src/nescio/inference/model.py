@@ -23,6 +23,7 @@ from nescio.data import (
     TableSchema,
     Texts,
 )
+from nescio.data._labels import require_two_classes
 from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import EncoderSpec
 from nescio.errors import DataError, InputError, NescioWarning
@@ -176,6 +177,8 @@ class TrainedModel:
         settings = settings or TrainingSettings()
         if isinstance(data, Source) and not isinstance(data, PictureSource):
             data = data.labelled()
+        if isinstance(data, PictureSource) and data.labels is not None:  # before all pictures are decoded
+            require_two_classes(data.name, data.labels.indices, data.labels.classes)
         choice = choose_network(data, network, fine_tune)
         if isinstance(data, PictureSource):
             data = data.labelled(choice.preprocess)
@@ -193,7 +196,9 @@ class TrainedModel:
         if not choice.is_frozen:
             training, calibration = split_off(data, set_aside)
             model = _untrained_model_for(training, method, choice, settings.seed)
-            trained = train_network(model, training, settings, held_out, run_dir, report, log=loggers)
+            trained = train_network(
+                model, training, settings, held_out, run_dir, report, log=loggers, posthoc=posthoc
+            )
             trained = calibrated_after_training(trained, training, calibration, posthoc)
             return with_seen(trained, data, held_out)
 
@@ -213,6 +218,7 @@ class TrainedModel:
             report,
             encoder=encoded.spec,
             log=loggers,
+            posthoc=posthoc,
         )
         trained = calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
         encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,12 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor, nn
 
-from nescio.data import TableSchema
+from nescio.data import Table, TableSchema
 from nescio.data._fitting import encode_frame, fit_frame, is_mixed_frame
 from nescio.encoders import EncoderSpec
-from nescio.errors import InputError
+from nescio.errors import InputError, NescioWarning
+from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
+from nescio.inference._seen import SeenSamples
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import Method, make_method
 from nescio.opinions.categorical import Prediction
@@ -60,6 +64,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         learning_rate: Initial learning rate; it falls to zero like a cosine.
         class_weight: None, "balanced" or a dict from class to weight.
         random_state: None, a seed or a numpy RandomState.
+        posthoc: What `fit` fits after the training: "temperature", "trust", "all" or "none". For it a tenth
+            of the samples, at most 5,000, is set aside and not trained on; of less than 250 samples nothing
+            is. What can't be fitted is left out with a warning; what was done stands in
+            `model_.training["posthoc"]`. A sample of no weight has no part in it; other weights count in the
+            training only.
 
     Attributes:
         classes_: The labels, sorted, (classes,).
@@ -98,6 +107,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         learning_rate: float = 3e-3,
         class_weight: Any = None,
         random_state: Any = None,
+        posthoc: str = "none",
     ) -> None:
         self.network = network
         self.method = method
@@ -109,6 +119,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.learning_rate = learning_rate
         self.class_weight = class_weight
         self.random_state = random_state
+        self.posthoc = posthoc
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> EvidentialClassifier:
         """Train on samples.
@@ -124,21 +135,31 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Raises:
             InputError: If the samples, the network or a setting do not fit.
         """
+        require_wanted(self.posthoc)
         inputs, labels = self._validated_pair(X, y)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         weights = self._weights(labels, sample_weight)
-        self._start(inputs, weights)
-        train = Samples(inputs, torch.from_numpy(codes), weights)
-        settings = self._settings(len(codes))
+        self._draw_seed()
+        train, set_aside = self._split_off(Samples(inputs, torch.from_numpy(codes), weights))
+        assert isinstance(train.inputs, Tensor)
+        self._start(train.inputs, train.weights)
+        settings = self._settings(len(train))
         self.history_ = fit(self.model_.method, self.model_.module, self.model_.preprocess, train, settings)
         self.model_.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         self.n_iter_ = len(self.history_)
+        if self.posthoc != "none":
+            self._calibrate(train, set_aside)
+        # What was set aside too: temperature and trust were fitted to it.
+        self.model_ = replace(self.model_, seen=SeenSamples.of(inputs))
         return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> EvidentialClassifier:
         """Train one more pass, over these samples.
+
+        What was promised or fitted for the weights before is taken away: the abstention rule, temperature and
+        trust. `posthoc` is for `fit`, which has all samples at once.
 
         Args:
             X: Inputs (n, ...).
@@ -160,6 +181,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         if self.class_weight == "balanced":
             raise InputError("class_weight 'balanced' needs all samples at once; give a dict to partial_fit")
+        require_wanted(self.posthoc)
         inputs, labels = self._validated_pair(X, y, reset=is_first)
         known = self.classes_ if classes is None else np.unique(column_or_1d(classes))
         if not is_first and not np.array_equal(known, self.classes_):
@@ -169,7 +191,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         weights = self._weights(labels, sample_weight)
         if is_first:
             self.classes_ = known
+            self._draw_seed()
             self._start(inputs, weights)
+            # Of later samples none are kept: how often rows are equal by chance can't be told from parts.
+            self.model_ = replace(self.model_, seen=SeenSamples.of(inputs))
             self.n_iter_ = 0
             self.history_ = []
         if self.model_.method.trainings > 1:
@@ -181,6 +206,13 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(
                 f"partial_fit can't fit the second stage of {self.model_.method.name}, which needs all "
                 "samples at once; use fit"
+            )
+        if self.posthoc != "none" and (is_first or self.model_.posthoc is not None):
+            warnings.warn(
+                f"posthoc {self.posthoc!r} is fitted by fit, not by partial_fit: the model has no "
+                "temperature and no trust now",
+                NescioWarning,
+                stacklevel=2,
             )
         self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(known, labels)), weights))
         return self
@@ -194,9 +226,36 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.history_.append({"epoch": self.n_iter_ + 1, **loop.epoch(train, self.n_iter_)})
         self._optimizer_state = _on_cpu(loop.optimizer.state_dict())
         self.model_.module.cpu()
-        # Their promises were for the weights before.
-        self.model_ = self.model_.with_rule(None).with_sets(None)
+        # What they promise, and what they were fitted to, was what the weights before said.
+        self.model_ = self.model_.with_rule(None).with_sets(None).with_posthoc(None)
+        training = dict(self.model_.training)
+        training.pop("posthoc", None)
+        self.model_ = replace(self.model_, training=training)
         self.n_iter_ += 1
+
+    def _split_off(self, samples: Samples) -> tuple[Samples, Samples | None]:
+        """What is trained on, and what is set aside for temperature and trust; None for nothing."""
+        if self.posthoc == "none":
+            return samples, None
+        if samples.weights is not None:
+            # A sample of no weight is as good as none: nothing is to be fitted to it either.
+            samples = samples.take(samples.weights.nonzero().squeeze(1))
+        # Only the labels decide which samples are set aside.
+        names = tuple(str(place) for place in range(len(self.classes_)))
+        table = Table(torch.zeros(len(samples), 0), samples.labels, names, "X")
+        is_set_aside = rows_set_aside(table, self.posthoc, self._seed)
+        if is_set_aside is None:
+            return samples, None
+        kept = (~is_set_aside).nonzero().squeeze(1)
+        return samples.take(kept), samples.take(is_set_aside.nonzero().squeeze(1))
+
+    def _calibrate(self, train: Samples, set_aside: Samples | None) -> None:
+        """Fit what is wanted to what was set aside, and say what can't be fitted."""
+        calibration = calibrate(self.model_, train, set_aside, self.posthoc, seed=self._seed)
+        for name, reason in calibration.skipped.items():
+            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=3)
+        training = {**self.model_.training, "posthoc": summary_of(calibration, set_aside, self.posthoc)}
+        self.model_ = replace(self.model_.with_posthoc(calibration.posthoc), training=training)
 
     def predict_opinion(self, X: Any) -> Opinion:
         """Belief for every class, and uncertainty.
@@ -256,7 +315,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Take the rule that `predict(X, reject=True)` follows from held-out samples; it is kept in model_.
 
         Args:
-            X: Inputs (n, ...) that were not trained on.
+            X: Inputs (n, ...) that were not trained on. What `fit` was given, or the first call of
+                `partial_fit`, is refused; what later calls were given is not known.
             y: Their labels (n,).
             max_error: The share of errors that is allowed among what is answered.
             confidence: How sure that promise is to be.
@@ -266,12 +326,19 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             The rule.
 
         Raises:
-            InputError: If y holds a label that was never seen, or there is no such measure.
+            InputError: If y holds a label that was never seen, X holds what was trained on, or there is no
+                such measure.
         """
         check_is_fitted(self, "model_")
         inputs, labels = self._validated_pair(X, y, reset=False)
         if not np.isin(labels, self.classes_).all():
             raise InputError(f"y must hold known classes, {list(self.classes_)}")
+        seen = self.model_.seen
+        if seen is not None and seen.are_seen(inputs):
+            raise InputError(
+                "X must hold held-out samples, as no promise made from training data holds, got "
+                f"{seen.share_of(inputs):.0%} that the classifier was trained on"
+            )
         codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
         prediction = self.model_.predict(inputs)
         rule = AbstentionRule.for_error(prediction, codes, max_error, confidence, measure)
@@ -327,12 +394,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError("sample_weight and class_weight must leave some weight, got none on any sample")
         return torch.from_numpy(np.array(weights))
 
+    def _draw_seed(self) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(2**31))
+
     def _start(self, inputs: Tensor, weights: Tensor | None) -> None:
         """A new network for what the first samples are like."""
         if len(self.classes_) < 2:
             raise InputError(f"y must hold two or more classes, got one class: {self.classes_[0]!r}")
         self._optimizer_state = None
-        self._seed = int(check_random_state(self.random_state).randint(2**31))
         network = self.network
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network)

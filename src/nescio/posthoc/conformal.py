@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -298,12 +299,7 @@ class ConformalSets:
         Raises:
             InputError: If it is no prediction, or one of another number of classes.
         """
-        given = _require_probabilities(prediction)
-        if given.shape[-1] != self.num_classes:
-            raise InputError(
-                f"prediction must have {self.num_classes} classes like the sets, got {given.shape[-1]}"
-            )
-        return self.members(given)
+        return self.members(_require_probabilities(prediction, self.num_classes))
 
     def members(self, probabilities: Tensor) -> Tensor:
         """What `contains` does, without a look at the values: for exported programs. bool (..., K)."""
@@ -346,7 +342,9 @@ class ConformalSets:
         """One sentence for people."""
         whose = "inputs of each class" if self.by_class else "inputs"
         promise = f"the set holds the true class of {_percent(self.coverage)} of {whose}"
-        found = f"like the {self.held_out:,} held-out ones; {self.held_out_size:.3g} classes on average"
+        size = f"{self.held_out_size:.3g}"
+        classes = "class" if size == "1" else "classes"
+        found = f"like the {self.held_out:,} held-out ones; {size} {classes} on average"
         if self.allow_empty and self.held_out_empty:
             found = f"{found}, none for {100 * self.held_out_empty:.3g}%, which are unlike all classes"
         return f"{promise} {found}"
@@ -442,13 +440,16 @@ def _require_score(
     require_whole("seed", seed, least=0)
 
 
-def _require_probabilities(prediction: object) -> Tensor:
-    """The probabilities (..., K) of a prediction or an array; refused where they are none."""
-    given = prediction
+def _require_probabilities(prediction: object, num_classes: int | None = None) -> Tensor:
+    """The probabilities (..., K) of a prediction or an array; refused where they are none.
+
+    num_classes: K, where it is known.
+    """
+    given: object = prediction
     if isinstance(prediction, Prediction):
         given = prediction.probabilities
-    elif hasattr(prediction, "__array__") and not isinstance(prediction, Tensor):
-        given = torch.as_tensor(prediction)
+    elif hasattr(prediction, "__array__"):
+        given = _as_tensor(prediction)
     if not isinstance(given, Tensor) or not given.is_floating_point() or given.ndim == 0:
         raise InputError(
             "prediction must be an Opinion, a Categorical or probabilities (..., K), "
@@ -458,6 +459,9 @@ def _require_probabilities(prediction: object) -> Tensor:
         raise InputError(
             f"prediction must hold one sample or more of two classes or more, got {describe(given)}"
         )
+    if num_classes is not None and given.shape[-1] != num_classes:
+        # Before the sums, which are wrong as well where some of the columns were taken.
+        raise InputError(f"prediction must have {num_classes} classes like the sets, got {given.shape[-1]}")
     given = given.detach()
     if not bool(given.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
@@ -472,10 +476,26 @@ def _require_probabilities(prediction: object) -> Tensor:
 
 def _require_labels(labels: object, probabilities: Tensor) -> Tensor:
     """The labels as int64 (N,), refused where they do not fit the probabilities (..., K)."""
-    if hasattr(labels, "__array__") and not isinstance(labels, Tensor):
-        labels = torch.as_tensor(labels)
+    if hasattr(labels, "__array__"):
+        given = labels
+        labels = _as_tensor(labels)
+        if not isinstance(labels, Tensor):
+            raise InputError(
+                f"labels must be whole numbers of shape {tuple(probabilities.shape[:-1])}, the positions of "
+                f"the classes, got an array of {np.asarray(given).dtype}"
+            )
     checked = require_labels(labels, probabilities.shape[:-1], probabilities.shape[-1])
     return checked.detach().cpu().long().reshape(-1)
+
+
+def _as_tensor(values: object) -> object:
+    """Arrays of numbers as tensors; anything else, such as an array of names, as it is."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        return torch.from_numpy(np.array(values))
+    except TypeError:
+        return values
 
 
 def _require_enough_of_each(counts: Tensor, coverage: float, classes: Sequence[str] | None) -> None:

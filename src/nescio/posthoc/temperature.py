@@ -18,6 +18,7 @@ from nescio._precision import exact
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
+from nescio.posthoc._certificates import require_prediction
 
 LEAST_SCALE = 0.1
 LARGEST_SCALE = 10.0
@@ -76,7 +77,8 @@ class Temperature:
             The temperature.
 
         Raises:
-            InputError: If prediction, labels and trust do not fit, or are not finite.
+            InputError: If the prediction is neither an Opinion nor a Categorical, or prediction, labels and
+                trust do not fit, or are not finite.
 
         Example:
             >>> import torch
@@ -191,7 +193,7 @@ def _logarithm(probabilities: Tensor) -> Tensor:
 
 
 def _check(prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
-    probabilities = prediction.probabilities
+    probabilities = require_prediction(prediction).probabilities
     if probabilities.ndim != 2 or len(probabilities) == 0:
         raise InputError(f"prediction must be of one or more inputs (N, K), got {describe(probabilities)}")
     if not bool(probabilities.isfinite().all()):

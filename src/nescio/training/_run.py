@@ -36,6 +36,9 @@ Metrics = dict[str, float]
 
 _LARGEST_LOSS = 1e300  # in a file, for a loss that is still infinite: JSON knows no infinity
 _EPOCHS = "settings.epochs"
+_POSTHOC = "posthoc"
+# What a calibration changes by the samples that it sets aside from the training.
+_CHANGED_BY_POSTHOC = ("data.samples", "sha256.train")
 _SHOWN_DIFFERENCES = 5
 _SHOWN_LENGTH = 60
 
@@ -139,7 +142,8 @@ class Run:
     Args:
         folder: Is made where it is not there.
         settings: All that the training depends on, as plain data. Its entry "settings" holds the
-            `TrainingSettings`, with the epochs.
+            `TrainingSettings`, with the epochs; its entry "posthoc" says what is fitted afterwards, which
+            counts only where samples are set aside for it.
 
     Raises:
         TrainingError: If the folder holds another training, the message names what differs; or if it can't
@@ -197,6 +201,7 @@ class Run:
         except (ValueError, RecursionError) as error:  # no UTF-8, or no JSON
             raise TrainingError(f"{path} is damaged; remove {self.folder} to start anew") from error
         changes = _changes(_with_later_settings(present, self._settings), self._settings)
+        changes = _explained_by_posthoc(changes)
         if not changes:
             return
         if list(changes) == [_EPOCHS] and _is_longer(*changes[_EPOCHS]):
@@ -331,6 +336,28 @@ def _changes(before: object, now: object, name: str = "") -> dict[str, tuple[Any
     return changes
 
 
+def _explained_by_posthoc(changes: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
+    """The changes, where another calibration is named in the place of what it changes, or not at all.
+
+    Another one of the same samples, or of none, is no other training. Runs from before do not say it: they
+    are compared by their data.
+    """
+    if _POSTHOC not in changes:
+        return changes
+    before, now = changes[_POSTHOC]
+    others = {name: change for name, change in changes.items() if name != _POSTHOC}
+    has_other_samples = any(name in others for name in _CHANGED_BY_POSTHOC)
+    # Whatever is fitted, the same samples are set aside for it: only "none" sets none aside.
+    is_the_reason = before is not None and "none" in (before, now) and has_other_samples
+    if not is_the_reason:
+        return others
+    named = {_POSTHOC: (before, now)}
+    for name, change in others.items():
+        if name not in _CHANGED_BY_POSTHOC:
+            named[name] = change
+    return named
+
+
 def _is_longer(before: object, now: object) -> bool:
     return isinstance(before, int) and isinstance(now, int) and now > before
 
@@ -364,6 +391,8 @@ def _in_words(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 def _as_option(name: str) -> str:
     """A setting as the command line calls it; its fields are called otherwise."""
+    if name == _POSTHOC:
+        return "--posthoc"
     group, _, setting = name.partition(".")
     if group == "settings":
         return f"--{setting.replace('_', '-')}"

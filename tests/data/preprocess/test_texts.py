@@ -71,6 +71,13 @@ def test_the_column_of_a_table():
         tokens(row, column="intent")
     with pytest.raises(DataError, match=r"q.csv, line 2: one column with a text expected, got 2 columns"):
         tokens(row)
+    # As JSON lines have it where other lines have the column.
+    with pytest.raises(
+        DataError, match=r"q.jsonl, line 2: the model needs the column question, which is empty here"
+    ):
+        tokens(Row(("", "play"), ("question", "q"), "q.jsonl, line 2"), column="question")
+    with pytest.raises(DataError, match="is an empty text"):
+        tokens(Row(("",), ("question",), "q.csv, line 2"), column="question")
     with pytest.raises(DataError, match=r"q.csv, line 3: 3 columns expected, got 2"):
         tokens(Row(("7", "8"), ("number", "other", "question"), "q.csv, line 3"), column="question")
 

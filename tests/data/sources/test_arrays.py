@@ -54,7 +54,6 @@ def test_npz_of_features_with_class_names(tmp_path):
         ({"images": np.zeros((2, 3, 3)), "labels": [0, 1]}, "must be uint8"),
         ({"images": np.zeros((2, 3), np.uint8), "labels": [0, 1]}, "must be .N, H, W."),
         ({"images": np.zeros((3, 3, 3), np.uint8), "labels": [0, 1]}, "3 samples but 2 labels"),
-        ({"features": np.zeros((2, 3)), "labels": [0, 0]}, "two or more classes"),
         ({"features": np.array([[np.nan], [0]]), "labels": [0, 1]}, "finite"),
         ({"features": np.zeros((2, 3)), "labels": [0, 3], "classes": ["a", "b"]}, r"labels must be 0\.\.1"),
         ({"features": np.zeros((2, 3)), "labels": [[0], [1]]}, r"labels must be one-dimensional"),

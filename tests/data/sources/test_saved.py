@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from nescio.cli._sources import open_to_train
 from nescio.data import (
     Dataset,
     ImagePreprocess,
@@ -19,6 +20,7 @@ from nescio.data import (
     split,
 )
 from nescio.errors import DataError, InputError
+from nescio.inference.model import TrainedModel
 
 TEXT = {"dtype": "string", "_type": "Value"}
 NUMBER = {"dtype": "float64", "_type": "Value"}
@@ -73,6 +75,24 @@ def test_pictures(pictures, resident, monkeypatch, empty_cache):
     assert (data.classes, data.labels.tolist()) == (("dog", "cat"), [0, 1] * 5)
     assert [one.name for one in source.read([2, 0])] == [f"{pictures}:3", f"{pictures}:1"]
     assert source.fingerprint() == open_source(pictures).fingerprint()
+
+
+def test_pictures_of_one_class_are_not_decoded_to_train(tmp_path, monkeypatch):
+    columns = {"image": [png(index) for index in range(4)], "kind": ["dog"] * 4}
+    features = {"image": IMAGES["image"], "kind": TEXT}
+    folder = save(tmp_path / "dogs", columns, features)
+    data = open_source(folder, label="kind").labelled()
+    assert (data.classes, data.labels.tolist()) == (("dog",), [0] * 4)
+
+    def decoded(*_, **__):
+        raise AssertionError("not before the labels were looked at")
+
+    source = open_source(folder, label="kind")
+    monkeypatch.setattr(type(source), "labelled", decoded)
+    with pytest.raises(DataError, match="dogs: labels must be of two or more classes, got dog only"):
+        TrainedModel.train(source)
+    with pytest.raises(DataError, match="dogs: labels must be of two or more classes, got dog only"):
+        open_to_train(str(folder), 0, label="kind")
 
 
 def test_pictures_of_one_size_and_for_a_model(pictures):

@@ -66,6 +66,14 @@ def test_csv_that_does_not_fit(tmp_path, text, reason):
         from_csv(tmp_path / "a.csv")
 
 
+def test_one_class_is_read_for_a_model(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n1,a\n2,b\n")
+    preprocess = Preprocess.fit(torch.tensor([[1.0], [2.0]]), None, from_csv(tmp_path / "a.csv").schema)
+    (tmp_path / "one.csv").write_text("x,label\n1,a\n2,a\n")
+    table = open_source(tmp_path / "one.csv").labelled(preprocess)
+    assert (table.classes, table.labels.tolist()) == (("a",), [0, 0])
+
+
 def test_csv_labels_that_are_numbers_are_told_apart_by_value(tmp_path):
     long = ("12345678901234567890", "12345678901234567891")
     rows = ["1", "1.0", "1e0", "2.50", "2.5", *long, "1_0", "b"]

@@ -202,12 +202,18 @@ def test_names_of_the_classes():
         ([(torch.zeros(2, 3), [0, 1]), (["a", "b"], [0, 1])], "texts among numbers"),
         ([(["a", "b"], [0, 1]), (torch.zeros(2, 3), [0, 1])], "texts or numbers, got both"),
         ([], "data holds no samples"),
-        ([(torch.zeros(2, 3), [0, 0])], "needs two or more classes"),
     ],
 )
 def test_samples_that_are_none(data, message):
     with pytest.raises(DataError, match=message):
         from_torch(data)
+
+
+def test_samples_of_one_class_are_no_training_data():
+    data = from_torch([(torch.zeros(2, 3), ["a", "a"])])
+    assert (data.classes, data.labels.tolist()) == (("a",), [0, 0])
+    with pytest.raises(DataError, match="samples of 1 class; a classifier needs two or more"):
+        TrainedModel.train(data)
 
 
 @pytest.mark.parametrize("data", [3, "folder", {"a": 1}])

@@ -183,7 +183,11 @@ class TextPreprocess(Preprocess):
         if place >= len(value.cells):
             width = len(value.header or ())
             raise DataError(f"{value.place}: {width} columns expected, got {len(value.cells)}")
-        return value.cells[place]
+        text = value.cells[place]
+        if not text.strip() and len(value.cells) > 1:
+            # Of JSON lines, one without the key has a gap in the column that other lines have.
+            raise DataError(f"{value.place}: the model needs the column {self.column}, which is empty here")
+        return text
 
     def _checked(self, tokens: Tensor) -> Tensor:
         if tokens.is_floating_point() or tokens.dtype in (torch.bool, torch.uint8):

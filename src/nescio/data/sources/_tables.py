@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nescio.data._fitting import fit_columns
-from nescio.data._labels import counted, is_no_label
+from nescio.data._labels import counted, is_no_label, require_two_classes
 from nescio.data._schema import TableSchema, label_column
 from nescio.data._table_files import SUFFIXES, TableContent, read_table
 from nescio.data._values import Row, Text
@@ -129,7 +129,7 @@ class TableFile(Source):
         """All rows without the labels' column, or their texts, and the labels."""
         labels = self.labels
         assert labels is not None
-        if preprocess is None:
+        if preprocess is None:  # to be trained on: no model says yet what the columns hold
             self._check_classes(labels)
         text = self._text
         if isinstance(preprocess, TextPreprocess) and text is None:
@@ -294,6 +294,7 @@ class TableFile(Source):
         return ", ".join(names[:LISTED]) + more
 
     def _check_classes(self, labels: Labels) -> None:
+        require_two_classes(self._place.short_name, labels.indices, labels.classes)
         count = len(labels.classes)
         if count > MANY_CLASSES and count > len(self) / 2:
             raise DataError(
