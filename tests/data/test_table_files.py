@@ -130,7 +130,7 @@ def test_lines_that_do_not_fit_have_their_number():
 
 
 def test_a_row_of_gaps_is_a_row():
-    assert cells_of(read("question\nfirst\n\"\"\nthird\n")) == [("first",), ("",), ("third",)]
+    assert cells_of(read('question\nfirst\n""\nthird\n')) == [("first",), ("",), ("third",)]
     assert cells_of(read("x,y\n1,2\n,\n3,4\n")) == [("1", "2"), ("", ""), ("3", "4")]
     # Blank lines, and what spreadsheets write around a table, are none.
     assert cells_of(read(",\nx,y\n1,2\n\n \n3,4\n,\n , \n")) == [("1", "2"), ("3", "4")]
