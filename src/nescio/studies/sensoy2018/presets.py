@@ -313,7 +313,7 @@ PAPER = (
         entries=(
             Entry("l2", seeds=3),
             Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES)),
-            Entry("ensemble", overrides=Overrides(training={"epochs": 8}), former=FORMER_MNIST),
+            Entry("ensemble", overrides=Overrides(training={"epochs": 8})),
             Entry(
                 "ffgu",
                 overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
