@@ -151,7 +151,7 @@ class Handover:
         self.largest_difference = 0.0  # between the weights that each has made of the same ones in a step
         self._offered: Queue[dict[str, Tensor]] = Queue(1)
         self._taken: Queue[None] = Queue(1)
-        self._count = 0
+        self.count = 0  # of steps
 
     def offer(self, model: nn.Module) -> None:
         """Give the weights that a step begins with, and wait until they are copied."""
@@ -162,11 +162,11 @@ class Handover:
         """Begin a step with the weights of the Trainer."""
         theirs = self._offered.get(timeout=LONGEST_WAIT)
         for name, ours in model.state_dict().items():
-            if self._count and ours.is_floating_point():
+            if self.count and ours.is_floating_point():
                 difference = float((ours - theirs[name]).abs().max())
                 self.largest_difference = max(self.largest_difference, difference)
         model.load_state_dict(theirs)
-        self._count += 1
+        self.count += 1
         self._taken.put(None)
 
 

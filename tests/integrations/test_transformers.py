@@ -113,7 +113,8 @@ def test_every_step_from_the_same_weights_has_the_same_loss_in_float32(tmp_path)
     assert len(ours) == 8
     assert ours[0] - ours[-1] > 0.1
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-6)
-    assert 0 < handover.largest_difference < 1e-5
+    assert handover.count == 8
+    assert handover.largest_difference < 1e-5  # on some processors none at all
 
 
 def batch_of(count):
