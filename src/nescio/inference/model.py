@@ -157,7 +157,8 @@ class TrainedModel:
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
                 tenth of the data, at most 5,000 samples, is set aside and not trained on; of less than 250
-                samples nothing is. What was done stands in `training["posthoc"]`.
+                samples nothing is, and trust is measured on the training data themselves. What was done stands
+                in `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
@@ -239,10 +240,12 @@ class TrainedModel:
         Args:
             training: What the model was trained on; a sample of it is read, for the trust.
             held_out: Labelled data that the model was not trained on, of its own classes and not among
-                `training`: 25 inputs or more for a temperature, 50 or more for trust.
+                `training`: 25 inputs or more for a temperature, 50 or more for trust. With fewer, trust is
+                measured on the training data themselves, where that can be done (`Trust.cross_fit`).
             posthoc: "all", "temperature" or "trust"; "none" takes both away. Of "all", what can't be fitted
                 is left out with a warning.
-            kind: The kind of distance, "gaussians" or "neighbours"; None for Gaussians.
+            kind: The kind of distance, "gaussians" or "neighbours"; None for Gaussians, or neighbours where
+                trust is measured on the training data.
             seed: Seed of what is drawn from the training data.
 
         Returns:
