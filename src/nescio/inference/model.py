@@ -157,8 +157,8 @@ class TrainedModel:
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
                 tenth of the data, at most 5,000 samples, is set aside and not trained on; of less than 250
-                samples nothing is, and trust is measured on the training data themselves. What was done stands
-                in `training["posthoc"]`.
+                samples nothing is, and trust is measured on the training data themselves. What was done is in
+                `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
