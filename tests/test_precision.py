@@ -33,7 +33,7 @@ NUMBERS = (torch.ops.aten.scalar_tensor.default,)  # a Python number among tenso
 class NoFloat64(TorchDispatchMode):
     """The CPU as a device that has no float64: a tensor of that type may come only from one that is.
 
-    What `exact` makes is on the CPU by intent.
+    What `to_float64` makes is on the CPU by intent.
     """
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -50,11 +50,11 @@ def _has_float64(values):
 
 
 def _on_the_cpu_by_intent():
-    """Whether `exact` or a metric is at work: these take what they are given to the CPU first."""
+    """Whether `to_float64` or a metric is at work: these take what they are given to the CPU first."""
     frame = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "exact" or "/nescio/metrics/" in code.co_filename.replace(os.sep, "/"):
+        if code.co_name == "to_float64" or "/nescio/metrics/" in code.co_filename.replace(os.sep, "/"):
             return True
         frame = frame.f_back
     return False

@@ -31,7 +31,7 @@ def widest(tensor: Tensor) -> Tensor:
     return tensor.to(wide_type(tensor.device))
 
 
-def exact(tensor: Tensor) -> Tensor:
+def to_float64(tensor: Tensor) -> Tensor:
     """A tensor in float64, on the CPU if its device has none: for what is done once, after a training."""
     if not has_float64(tensor.device):
         tensor = tensor.cpu()

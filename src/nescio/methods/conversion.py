@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError
 
 _START_EVIDENCE = 10.0  # times K: as much evidence as an opinion with u = 1/11 holds
@@ -173,7 +173,7 @@ def _move_bias(network: nn.Module, head: nn.Linear, sample: Tensor) -> None:
         raise InputError("the head must have a bias to move; give no sample, or replace the head")
     logits, _ = _run(network, sample)
     assert isinstance(logits, Tensor)
-    total = float(exact(logits).logsumexp(1).median())
+    total = float(to_float64(logits).logsumexp(1).median())
     head.bias.add_(math.log(_START_EVIDENCE * head.out_features) - total)
 
 

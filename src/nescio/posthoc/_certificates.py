@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.measures import MEASURES
@@ -130,7 +130,7 @@ class HeldOutScores:
     @classmethod
     def of(cls, prediction: Prediction, labels: Tensor | None, measure: str) -> HeldOutScores:
         """Of predictions and checked labels (...); each counts as one independent sample."""
-        score = exact(doubt_of(prediction, measure).detach().flatten()).cpu()
+        score = to_float64(doubt_of(prediction, measure).detach().flatten()).cpu()
         if not score.numel():
             raise InputError(f"prediction must hold one held-out sample or more, got {len(score)}")
         ordered, order = score.sort()

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from nescio._checks import require_whole
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError
 
 DIRECTIONS = 64  # that features are projected to
@@ -185,12 +185,12 @@ class Gaussians(Distance):
         # Many classes get fewer directions each: the file and the time of a prediction stay small.
         directions = min(DIRECTIONS, max(1, math.isqrt(MOST_ENTRIES // len(present)) - 1))
         projection = _directions(points, directions)
-        points = exact(_with_rest(points, projection))
+        points = to_float64(_with_rest(points, projection))
         places = places.to(points.device)
         means = torch.stack([points[places == place].mean(0) for place in range(len(present))])
         pooled = _covariance(points - means[places])
         size = len(pooled)
-        eye = exact(torch.eye(size, device=projection.device))
+        eye = to_float64(torch.eye(size, device=projection.device))
         ridge = _RIDGE * pooled.diagonal().mean().clamp_min(_LEAST_VARIANCE) * eye
         whitening = []
         log_weights = []

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe, require_bool, require_labels, require_number, require_whole
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
 
@@ -130,7 +130,7 @@ def conformal_threshold(scores: Tensor, coverage: float) -> float:
             f"a coverage of {_percent(coverage)} needs {fewest_samples(coverage)} held-out samples or more, "
             f"got {len(scores)}"
         )
-    return float(exact(scores.detach()).sort().values[rank - 1])
+    return float(to_float64(scores.detach()).sort().values[rank - 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,8 +277,8 @@ class ConformalSets:
             by_class=by_class,
             held_out=len(truth),
             fewest=fewest,
-            held_out_size=float(exact(sizes).mean()),
-            held_out_empty=float(exact(is_empty).mean()),
+            held_out_size=float(to_float64(sizes).mean()),
+            held_out_empty=float(to_float64(is_empty).mean()),
             allow_empty=allow_empty,
             randomized=randomized,
             seed=seed,
@@ -383,7 +383,7 @@ def _scores(
 ) -> Tensor:
     """As `conformal_scores`, of probabilities (..., K) that are known to be some."""
     # In float64 and summing to 1: else the rounding of float32 decides which class is in a set.
-    wide = exact(probabilities)
+    wide = to_float64(probabilities)
     wide = wide / wide.sum(-1, keepdim=True)
     if score == "lac":
         return 1 - wide
@@ -465,7 +465,7 @@ def _require_probabilities(prediction: object, num_classes: int | None = None) -
     given = given.detach()
     if not bool(given.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
-    sums = exact(given).sum(-1)
+    sums = to_float64(given).sum(-1)
     if bool((given < 0).any()) or bool(((sums - 1).abs() > _SUM_TOLERANCE).any()):
         raise InputError(
             f"probabilities must be zero or more and sum to 1, got values from {float(given.min()):g} "

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import WHOLE_NUMBERS, describe, require_floating, require_number, require_whole
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError, NotFiniteError
 
 _CHUNK = 1024  # inputs that are compared with all training samples at a time
@@ -196,7 +196,7 @@ class MahalanobisScore:
         Raises:
             InputError: If these do not fit, are not finite, or all features of each class are the same.
         """
-        given = exact(_require_features(features))
+        given = to_float64(_require_features(features))
         is_whole = isinstance(labels, Tensor) and labels.dtype in WHOLE_NUMBERS
         if not is_whole or labels.shape != given.shape[:1]:
             expected = f"whole numbers ({len(given)},), one for each row of features"
@@ -214,7 +214,7 @@ class MahalanobisScore:
 
     def __call__(self, features: Tensor) -> Tensor:
         """The squared distance, (N,), of features (N, F)."""
-        given = exact(_require_features(features, len(self.whitening)))
+        given = to_float64(_require_features(features, len(self.whitening)))
         whitened = (given - self.origin) @ self.whitening
         # Not by a product of matrices: the squares of large numbers cancel there.
         distance = torch.cdist(whitened, self.means, compute_mode="donot_use_mm_for_euclid_dist")
@@ -268,8 +268,8 @@ class ViMScore:
         Raises:
             InputError: If these do not fit, or are not finite.
         """
-        given = exact(_require_features(features))
-        outputs = exact(_require_logits(logits))
+        given = to_float64(_require_features(features))
+        outputs = to_float64(_require_logits(logits))
         if len(outputs) != len(given):
             raise InputError(f"logits must be {len(given)}, one for each row of features, got {len(outputs)}")
         width = given.shape[1]
@@ -314,8 +314,8 @@ def _origin(weight: Tensor, bias: Tensor | None, width: int) -> Tensor:
         return torch.zeros(width, dtype=torch.float64)
     if not isinstance(bias, Tensor) or bias.shape != weight.shape[:1]:
         raise InputError(f"bias must be ({len(weight)},), got {describe(bias)}")
-    inverse: Tensor = torch.linalg.pinv(exact(weight.detach()))
-    return -inverse @ exact(bias.detach())
+    inverse: Tensor = torch.linalg.pinv(to_float64(weight.detach()))
+    return -inverse @ to_float64(bias.detach())
 
 
 def _whitening(covariance: Tensor) -> Tensor:

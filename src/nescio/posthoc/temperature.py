@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import LARGEST, describe, require_labels, require_number
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
@@ -146,7 +146,7 @@ def negative_log_likelihood(
     if trust is not None:
         said = discounted(said, trust)
     of_labels = said.probabilities.gather(-1, labels[:, None]).squeeze(-1)
-    return float(-exact(_logarithm(of_labels)).mean())
+    return float(-to_float64(_logarithm(of_labels)).mean())
 
 
 class _Objective:
@@ -154,11 +154,11 @@ class _Objective:
 
     def __init__(self, prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
         if isinstance(prediction, Opinion):
-            self.prediction: Prediction = Opinion(exact(prediction.evidence), prediction.prior)
+            self.prediction: Prediction = Opinion(to_float64(prediction.evidence), prediction.prior)
         else:
-            self.prediction = Categorical(exact(prediction.probabilities))
+            self.prediction = Categorical(to_float64(prediction.probabilities))
         self.labels = labels.to(self.prediction.probabilities.device)
-        self.trust = trust if trust is None else exact(trust)
+        self.trust = trust if trust is None else to_float64(trust)
 
     def __call__(self, log_scale: float) -> float:
         said = Temperature(_scale_of(log_scale)).apply(self.prediction)

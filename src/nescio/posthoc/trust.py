@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import describe, require_finite, require_number
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
 
@@ -281,7 +281,7 @@ class Trust:
         in_tail = max(int(_TAIL * count), min(_LEAST_IN_TAIL, int(_LARGEST_TAIL * count)), 1)
         start = float(distances[count - in_tail - 1])
         # The mean excess is the likeliest decay of an exponential tail.
-        decay = float((exact(distances[count - in_tail :]) - start).mean())
+        decay = float((to_float64(distances[count - in_tail :]) - start).mean())
         spread = max(float(distances[-1] - distances[0]), _LEAST_SPREAD)
         decay = max(decay, _LEAST_DECAY * spread)
         bulk = _bulk_of(distances, in_tail / count, start)

@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.errors import NescioWarning, TrainingError
 
 # After so many of both, a network should be better than guessing.
@@ -77,7 +77,7 @@ def finds_nothing(found: Tensor, labels: Tensor) -> bool:
     By the mean recall, which is 1 / K then, however rare a class is.
     """
     counts = labels.bincount()
-    present = exact(counts[counts > 0])
+    present = to_float64(counts[counts > 0])
     chance = 1 / len(present)
     deviation = math.sqrt(float((chance * (1 - chance) / present).sum())) / len(present)
     return mean_recall(found, labels) <= chance + _margin(chance, deviation)

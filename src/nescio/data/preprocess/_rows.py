@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nescio._kinds import InputKind
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray, row_chunks
 from nescio.data._values import Picture, Row, Text, Value
@@ -64,8 +64,8 @@ class RowPreprocess(Preprocess):
     ) -> RowPreprocess:
         """See `Preprocess.fit`. What is not measured, such as categories, stays as it is."""
         share = torch.ones(len(inputs)) if weights is None else weights
-        share = exact(share) / share.sum()
-        mean = _mean_of(inputs, share, exact(torch.zeros(inputs.shape[1])), power=1)
+        share = to_float64(share) / share.sum()
+        mean = _mean_of(inputs, share, to_float64(torch.zeros(inputs.shape[1])), power=1)
         scale = _mean_of(inputs, share, mean, power=2).sqrt()
         scale = torch.where(scale > CONSTANT * mean.abs().clamp_min(1), scale, 1.0)
         if schema is not None:
@@ -157,6 +157,6 @@ def _mean_of(inputs: Tensor | StoredArray, share: Tensor, center: Tensor, power:
     """Weighted mean of (x - center)^power for each feature (F,), a part of the samples at a time."""
     total = torch.zeros_like(center)
     for part, weight in zip(row_chunks(inputs, CHUNK), torch.split(share, CHUNK), strict=True):
-        values = exact(part.unsqueeze(2))  # (n, F, 1)
+        values = to_float64(part.unsqueeze(2))  # (n, F, 1)
         total += torch.einsum("ncp,n->c", (values - center.view(1, -1, 1)) ** power, weight) / values.shape[2]
     return total

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
-from nescio._precision import exact
+from nescio._precision import to_float64
 from nescio.methods.base import FeatureBatch
 
 # Features that never change have no variance at all: a share of all variance is added to each.
@@ -80,7 +80,7 @@ class ClassGaussians(nn.Module):
         covariance = scatter / weight.clamp_min(_LEAST_WEIGHT).view(-1, 1, 1)
         variances = covariance.diagonal(dim1=1, dim2=2).mean(1)
         added = (ridge * variances).clamp_min(_LEAST_VARIANCE)
-        eye = exact(torch.eye(means.shape[1], device=self.means.device))
+        eye = to_float64(torch.eye(means.shape[1], device=self.means.device))
         factor = torch.linalg.cholesky(covariance + added.view(-1, 1, 1) * eye)
         whitening = torch.linalg.solve_triangular(factor, eye, upper=False)
         log_roots = factor.diagonal(dim1=1, dim2=2).log().sum(1)
@@ -93,21 +93,21 @@ class ClassGaussians(nn.Module):
 
     def _means(self, batches: Iterable[FeatureBatch]) -> tuple[Tensor, Tensor]:
         """The weight (K,) and the mean (K, F) of each class, in float64."""
-        counts = exact(torch.zeros_like(self.log_scale))
-        sums = exact(torch.zeros_like(self.means))
+        counts = to_float64(torch.zeros_like(self.log_scale))
+        sums = to_float64(torch.zeros_like(self.means))
         for batch in batches:
             weights = _weights_of(batch)
             labels = batch.labels.to(counts.device)
             counts.index_add_(0, labels, weights)
-            sums.index_add_(0, labels, exact(batch.features) * weights.unsqueeze(1))
+            sums.index_add_(0, labels, to_float64(batch.features) * weights.unsqueeze(1))
         return counts, sums / counts.clamp_min(_LEAST_WEIGHT).unsqueeze(1)
 
     def _scatter(self, batches: Iterable[FeatureBatch], means: Tensor) -> Tensor:
         """sum w (f - mu_c)(f - mu_c)' of each class, or of all together, (K or 1, F, F), in float64."""
-        scatter = exact(torch.zeros_like(self.whitening))
+        scatter = to_float64(torch.zeros_like(self.whitening))
         for batch in batches:
             labels = batch.labels.to(means.device)
-            away = (exact(batch.features) - means[labels]) * _weights_of(batch).sqrt().unsqueeze(1)
+            away = (to_float64(batch.features) - means[labels]) * _weights_of(batch).sqrt().unsqueeze(1)
             if self.is_shared:
                 scatter[0].addmm_(away.T, away)
                 continue
@@ -133,5 +133,5 @@ class ClassGaussians(nn.Module):
 def _weights_of(batch: FeatureBatch) -> Tensor:
     """The weight of each sample (N,) in float64."""
     if batch.weights is None:
-        return exact(torch.ones_like(batch.labels))
-    return exact(batch.weights)
+        return to_float64(torch.ones_like(batch.labels))
+    return to_float64(batch.weights)
