@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from nescio.cli._sources import open_for, open_inputs, open_to_train
-from nescio.data import ImagePreprocess
+from nescio.data import ImagePreprocess, open_source
 from nescio.errors import DataError, NescioWarning
 
 
@@ -35,6 +35,18 @@ def test_data_of_one_class(tmp_path):
     np.savez(tmp_path / "one.npz", features=np.eye(2), labels=[0, 0], classes=["a", "b"])
     with pytest.raises(DataError, match="labels must be of two or more classes, got a only"):
         open_to_train(str(tmp_path / "one.npz"), 0)
+
+
+@pytest.mark.parametrize("name", ["0.png", "0.txt"])
+def test_a_folder_of_one_class(tmp_path, name):
+    (tmp_path / "cat").mkdir()
+    if name.endswith("png"):
+        Image.new("L", (28, 28)).save(tmp_path / "cat" / name)
+    else:
+        (tmp_path / "cat" / name).write_text("meow")
+    assert open_source(tmp_path).labelled().classes == ("cat",)
+    with pytest.raises(DataError, match="labels must be of two or more classes, got cat only"):
+        open_to_train(str(tmp_path), 0)
 
 
 def test_a_data_set_of_the_catalog_has_its_own_split():

@@ -239,9 +239,9 @@ class PictureFolder(PictureSource):
 
     @property
     def labels(self) -> Labels | None:
-        """By the sub-folder that each picture is in; None where one is in none, or there are not two."""
+        """By the sub-folder that each picture is in; None where one is in none."""
         classes = self._classes()
-        if len(classes) < 2:
+        if not classes:
             return None
         positions = []
         for file in self._pictures:
@@ -325,9 +325,8 @@ class PictureFolder(PictureSource):
         disk has no room for that, they are decoded each time they are needed.
         """
         classes = self._classes()
-        if len(classes) < 2:
-            found = f"only {classes[0]}" if classes else "none"
-            raise DataError(f"{self._folder} needs two or more class folders, got {found}")
+        if not classes:
+            raise DataError(f"{self._folder} needs two or more class folders, got none")
         files = [file for file in self._files if self._has_class(file)]
         pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
         form = self._form_for(preprocess, lambda: self._sampled_headers(pictures))

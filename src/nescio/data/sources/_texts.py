@@ -200,9 +200,9 @@ class TextFolder(Source):
 
     @property
     def labels(self) -> Labels | None:
-        """By the sub-folder that each file is in; None where one is in none, or there are not two."""
+        """By the sub-folder that each file is in; None where one is in none."""
         classes = class_folders(self._folder)
-        if len(classes) < 2:
+        if not classes:
             return None
         positions = []
         for file in self._files:
