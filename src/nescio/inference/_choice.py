@@ -19,7 +19,7 @@ Data = Dataset | Table | Texts
 Network = EncoderSpec | str | nn.Module
 
 LARGEST_LENET_SIDE = 64  # grey images up to this size are digits, letters, signs: a LeNet learns them
-SMALL_SIDE = 128  # images up to this size are brought to it; larger ones to the encoder's own size
+SMALL_SIDE = 160  # images up to this size are brought to it; larger ones to the encoder's own size
 PHOTO_ENCODER = "efficientnet-lite0"
 TEXT_ENCODER = "minilm"
 

@@ -149,8 +149,8 @@ def _head(in_features: int, num_classes: int, units: int) -> Settings:
 _MINILM: Settings = {"kind": "minilm", "max_length": 128, "num_classes": 2, "dropout": 0.1}
 _EFFICIENTNET: Settings = {
     "kind": "efficientnet-lite0",
-    "height": 128,
-    "width": 128,
+    "height": 160,
+    "width": 160,
     "num_classes": 2,
     "dropout": 0.2,
 }
