@@ -233,6 +233,13 @@ def test_how_much_is_set_aside(count: int, expected: int) -> None:
         assert abs(int(labels[rows].sum()) - expected / 2) <= 1  # of every class alike
 
 
+@pytest.mark.parametrize(("count", "expected"), [(400, 50), (399, 0), (250, 0)])
+def test_trust_alone_sets_nothing_aside_that_it_does_not_use(count: int, expected: int) -> None:
+    data = Table(torch.zeros(count, 1), torch.arange(count) % 2, ("a", "b"), "rows")
+    rows = rows_set_aside(data, "trust", 0)
+    assert (0 if rows is None else int(rows.sum())) == expected
+
+
 @pytest.mark.parametrize("method", [EDL(), Softmax(), Ensemble(num_members=2)], ids=lambda m: m.name)
 def test_of_few_samples_trust_is_measured_on_the_training_inputs(method, tmp_path) -> None:
     few = TrainedModel.train(blobs(60), method, settings=QUICK, posthoc="all")

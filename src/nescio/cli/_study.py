@@ -49,5 +49,5 @@ def study(
     if not report_only:
         with study_progress(experiments, folder) as progress:
             run(experiments, folder, on, progress)
-    path = report.write(folder)
+    path = report.write(folder, seeds)
     typer.echo(f"Open in a browser: {path.resolve().as_uri()}")

@@ -66,8 +66,8 @@ def rows_set_aside(data: Dataset | Table | Texts, posthoc: str, seed: int) -> Te
     Of every class alike, whole groups where the data has groups, and what the data calls its validation part
     where it has one.
     """
-    if posthoc == "none":
-        return None
+    if posthoc == "none" or (posthoc == "trust" and len(data) < LEAST_FOR_TRUST):
+        return None  # trust of few samples is measured on the training data
     share = min(SHARE, MOST_SET_ASIDE / len(data))
     if len(data) >= LEAST_FOR_TRUST:
         share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down

@@ -59,6 +59,15 @@ class Study:
         return replace(self, experiments=tuple(selected))
 
 
+def with_more_seeds(study: Study, other: Study | None) -> tuple[Experiment, ...]:
+    """The experiments of a study, and those that the same study with another number of seeds has beside."""
+    experiments = {each.name: each for each in study.experiments}
+    if other is not None:
+        for each in other.experiments:
+            experiments.setdefault(each.name, each)
+    return tuple(experiments.values())
+
+
 def require_names(argument: str, given: Sequence[str], known: Sequence[str]) -> None:
     """Refuse names that are not known."""
     for name in given:

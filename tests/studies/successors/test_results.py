@@ -42,3 +42,9 @@ def test_a_folder_without_results(tmp_path):
     results = SuccessorResults.read(tmp_path)
     assert list(results.results) == []
     assert len(results.experiments) > 100
+    more = SuccessorResults.read(tmp_path, seeds=4)
+    assert {each.name for each in more.experiments} - {each.name for each in results.experiments} >= {
+        "letter/edl-3",
+        "mnist/softmax-3",
+    }
+    assert len(SuccessorResults.read(tmp_path, seeds=1).experiments) == len(results.experiments)

@@ -13,7 +13,7 @@ from nescio.studies.results import Result, ResultSet, read_results
 from nescio.studies.runner import store_in
 from nescio.studies.sensoy2018._arms import COMPARED
 from nescio.studies.sensoy2018.presets import PRESETS, Comparison, study_of
-from nescio.studies.study import Experiment
+from nescio.studies.study import Experiment, with_more_seeds
 
 MNIST = "mnist"
 CIFAR5 = "cifar5"
@@ -56,12 +56,8 @@ class PaperResults(ResultSet):
             InputError: If there is no such preset.
             DataError: If a record is damaged.
         """
-        experiments = {each.name: each for each in study_of(preset).experiments}
-        if seeds is not None:
-            for each in study_of(preset, seeds).experiments:
-                experiments.setdefault(each.name, each)
-        found = read_results(list(experiments.values()), store_in(folder))
-        return cls(found, preset, tuple(experiments.values()))
+        experiments = with_more_seeds(study_of(preset), None if seeds is None else study_of(preset, seeds))
+        return cls(read_results(experiments, store_in(folder)), preset, experiments)
 
     @property
     def comparisons(self) -> list[str]:

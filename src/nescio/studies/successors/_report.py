@@ -80,16 +80,17 @@ def make_report(results: SuccessorResults) -> Report:
     )
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, seeds: int | None = None) -> Path:
     """Write the report from what is in a folder; gives the path of report.html.
 
     Args:
         folder: The folder of the study.
+        seeds: So many seeds of each arm where these are more than the study's own number.
 
     Raises:
         DataError: If a record is damaged, or the folder can't be written to.
     """
-    return write_report(make_report(SuccessorResults.read(folder)), folder)
+    return write_report(make_report(SuccessorResults.read(folder, seeds)), folder)
 
 
 def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]]:

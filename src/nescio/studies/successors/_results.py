@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nescio.studies.results import Result, ResultSet, read_results
 from nescio.studies.runner import store_in
-from nescio.studies.study import Experiment
+from nescio.studies.study import Experiment, with_more_seeds
 from nescio.studies.successors._arms import ARMS
 from nescio.studies.successors._sets import SETS
 from nescio.studies.successors.experiments import study_of
@@ -44,16 +44,17 @@ class SuccessorResults(ResultSet):
     experiments: Sequence[Experiment] = field(default_factory=tuple)
 
     @classmethod
-    def read(cls, folder: Path) -> SuccessorResults:
+    def read(cls, folder: Path, seeds: int | None = None) -> SuccessorResults:
         """What a folder has of the study.
 
         Args:
             folder: The folder of the study.
+            seeds: So many seeds of each arm where these are more than the study's own number.
 
         Raises:
             DataError: If a record is damaged.
         """
-        experiments = study_of().experiments
+        experiments = with_more_seeds(study_of(), None if seeds is None else study_of(seeds))
         return cls(read_results(experiments, store_in(folder)), experiments)
 
     def seeds(self, study_set: str, arm: str, variant: str, *path: str) -> list[float]:
