@@ -93,8 +93,7 @@ except AssertionError as error:
 # %% [markdown]
 # ## Use it
 #
-# By its name or as an object, wherever a method can be named: `nescio train DATA --method brier --set power=1.5`,
-# `EvidentialClassifier(method="brier")`, or here.
+# By its name or as an object, wherever a method can be named in this process: `EvidentialClassifier(method="brier")`, or here.
 
 # %%
 pixels, digits = load_digits(return_X_y=True)
@@ -112,7 +111,8 @@ for method in (Brier(), nescio.Softmax(), nescio.EDL()):
 # %% [markdown]
 # ## From a package of your own
 #
-# Nothing in nescio has to be changed: an entry point makes it known wherever both are installed.
+# Nothing in nescio has to be changed: an entry point makes it known wherever both are installed, to
+# `nescio train DATA --method brier --set power=1.5` too.
 #
 # ```toml
 # [project.entry-points."nescio.methods"]

@@ -142,7 +142,7 @@ panels[0].legend(frameon=False)
 # | act on the answer, or hand the case to a person | `AbstentionRule.for_error` | at most so many errors among the answers, with a confidence |
 # | answer as many as you can afford to | `AbstentionRule.for_coverage` | the share that is answered; nothing about errors |
 # | let a person choose from a short list | `ConformalSets` | the true class is in the list so often, on average |
-# | the same, fair to each class | `ConformalSets(by_class=True)` | the same for each class |
+# | the same, fair to each class | `ConformalSets.fit(..., by_class=True)` | the same for each class |
 # | sound an alarm: this is something else | trust, its p-value | at most so many false alarms among known inputs |
 # | show probabilities to people | temperature | nothing, but it is measured (ECE, NLL) |
 #

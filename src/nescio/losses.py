@@ -38,8 +38,8 @@ class EvidentialLoss(nn.Module):
             (5 without its variance, as in R-EDL).
         evidence: "exp", "relu", "softplus" or a function from logits to evidence.
         divergence_weight: Weight of the divergence; "auto" for the library's rule, 0.1 min(1, (10 / K)^2.5),
-            or min(1, (10 / K)^2) with the squared error, with which a network learns at any number of classes
-            (`nescio.functional.default_divergence_weight`).
+            with type2 0.1 min(1, (10 / K)^2), with squared_error and brier min(1, (10 / K)^2): with it a
+            network learns at any number of classes (`nescio.functional.default_divergence_weight`).
         annealing_epochs: Number of epochs over which the divergence grows to its weight; 0 for none.
         class_weight: A weight for each class (K,); the mean is then the weighted mean, as in torch.
         ignore_index: Class index of samples that do not count.

@@ -1,4 +1,4 @@
-"""What --method, --set and --network mean."""
+"""What --method, --set and --encoder mean."""
 
 import json
 
@@ -71,14 +71,14 @@ def test_the_method_says_what_it_needs_of_the_network():
     [
         ("mlp", IMAGES, "the encoder mlp takes rows, got images of shape .* for these there are: lenet"),
         ("lenet", ROWS, "the encoder lenet takes images, got rows of shape .* for these there are: mlp"),
-        ("vgg", IMAGES, "--network must be one of lenet, mlp.*, JSON or a JSON file, got 'vgg'"),
+        ("vgg", IMAGES, "--encoder must be one of lenet, mlp.*, JSON or a JSON file, got 'vgg'"),
         ('{"kind": "vgg"}', IMAGES, "encoder must be one of lenet, mlp.*, got 'vgg'"),
         ('{"kind": ["lenet"]}', IMAGES, "encoder must be one of lenet, mlp"),
         ('{"depth": 3}', IMAGES, "the encoder lenet has no setting 'depth'; it has in_channels"),
         ('{"filters": [8]}', IMAGES, "filters must be two whole numbers"),
         ('{"hidden": "big"}', IMAGES, "hidden must be a whole number from 1 on, got 'big'"),
         ('{"dropout": "0.5"}', IMAGES, "dropout must be 0 or more and below 1, got '0.5'"),
-        ("{hidden: 3}", IMAGES, "--network is no JSON"),
+        ("{hidden: 3}", IMAGES, "--encoder is no JSON"),
     ],
 )
 def test_networks_that_do_not_fit(text, data, reason):
@@ -89,8 +89,8 @@ def test_networks_that_do_not_fit(text, data, reason):
 def test_a_network_file_that_does_not_fit(tmp_path):
     path = tmp_path / "n.json"
     path.write_text(json.dumps([1, 2]))
-    with pytest.raises(InputError, match="--network must hold the fields of a network, got list"):
+    with pytest.raises(InputError, match="--encoder must hold the fields of a network, got list"):
         network_of(str(path), IMAGES, EDL())
     path.write_bytes(b"\xff\x00")
-    with pytest.raises(InputError, match="--network is no JSON"):
+    with pytest.raises(InputError, match="--encoder is no JSON"):
         network_of(str(path), IMAGES, EDL())

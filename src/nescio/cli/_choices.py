@@ -1,4 +1,4 @@
-"""What `nescio train` means by --method, --set, --network and --device."""
+"""What `nescio train` means by --method, --set, --encoder and --device."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _is_name(text: str) -> bool:
 
 
 def network_of(text: str | None, data: Dataset | Table | Texts, method: Method) -> EncoderSpec:
-    """The encoder that --network names: any that takes such inputs, or its fields as JSON or a JSON file.
+    """The encoder that --encoder names: any that takes such inputs, or its fields as JSON or a JSON file.
 
     What is left out is as the data and the method need it.
     """
@@ -86,13 +86,15 @@ def _fields(text: str) -> dict[str, Any]:
 
     if not text.lstrip().startswith("{"):
         if not Path(text).is_file():
-            known = ", ".join(ENCODERS)
-            raise InputError(f"--network must be one of {known}, JSON or a JSON file, got {text!r}")
+            known = ", ".join(name for name in ENCODERS if not name.startswith("hf-"))
+            raise InputError(
+                f"--encoder must be one of {known}, hf:FOLDER_OR_ID, JSON or a JSON file, got {text!r}"
+            )
         text = Path(text).read_text(encoding="utf-8", errors="replace")
     try:
         fields = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"--network is no JSON: {error}") from error
+        raise InputError(f"--encoder is no JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise InputError(f"--network must hold the fields of a network, got {type(fields).__name__}")
+        raise InputError(f"--encoder must hold the fields of a network, got {type(fields).__name__}")
     return fields

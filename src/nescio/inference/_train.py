@@ -41,7 +41,7 @@ def check_data(data: Dataset | Table | Texts, settings: TrainingSettings, is_fro
         raise InputError(
             f"{chosen}: for networks that are trained on images; here a head is trained on features, which "
             "are computed once from the images as they are. Fine-tune the encoder (--fine-tune), or choose a "
-            "network that is trained from the start (--network)"
+            "network that is trained from the start (--encoder)"
         )
 
 

@@ -156,9 +156,9 @@ class TrainedModel:
             on_encoding: A function that is called while features are computed, with how many are done, and
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
-                tenth of the data, at most 5,000 samples, is set aside and not trained on; of less than 250
-                samples nothing is, and trust is measured on the training data themselves. What was done is in
-                `training["posthoc"]`.
+                tenth of the data, at most 5,000 samples, is set aside and not trained on, of less than 250
+                samples nothing. Trust of less than 400 samples is measured on the training data themselves;
+                it needs 50. What was done is in `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
@@ -304,11 +304,13 @@ class TrainedModel:
                 "posthoc must have a trust that names a layer of the network, got one that was fitted to "
                 "arrays; `calibrated` fits one to the model"
             )
-        for name, promise in (("rule", self.rule), ("sets", self.sets)):
+        for had, promise in (
+            ("rule that the model had was", self.rule),
+            ("sets that the model had were", self.sets),
+        ):
             if promise is not None:
                 warnings.warn(
-                    f"the {name} that the model had was taken away: its promise was for what the model said "
-                    "before; make it again",
+                    f"the {had} taken away: the promise was for what the model said before; make it again",
                     NescioWarning,
                     stacklevel=2,
                 )

@@ -50,12 +50,12 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     is read as `nescio train` reads a table, and the model keeps how.
 
     Args:
-        network: The name of an encoder as `nescio train --network` takes it ("mlp", "lenet"), a spec of
+        network: The name of an encoder as `nescio train --encoder` takes it ("mlp", "lenet"), a spec of
             `nescio.encoders`, or any torch module from (n, ...) to logits (n, classes), of which each fit
             trains a copy. None takes what fits X.
         method: The name of a method as `nescio methods` lists them, or a method with its settings. Only an
             evidential one has opinions; the others have probabilities.
-        risk: "squared_error", "cross_entropy" or "type2"; None leaves it to the method.
+        risk: "cross_entropy", "squared_error", "type2" or "brier"; None leaves it to the method.
         evidence: Function from logits to evidence: "exp", "relu" or "softplus"; None leaves it to the
             method.
         divergence_weight: Weight of the KL term, a number from 0 on or "auto"; None leaves it to the method.
@@ -65,8 +65,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         class_weight: None, "balanced" or a dict from class to weight.
         random_state: None, a seed or a numpy RandomState.
         posthoc: What `fit` fits after the training: "temperature", "trust", "all" or "none". For it a tenth
-            of the samples, at most 5,000, is set aside and not trained on; of less than 250 samples nothing
-            is, and trust is measured on the training samples themselves. What can't be fitted is left out
+            of the samples, at most 5,000, is set aside and not trained on, of less than 250 samples nothing.
+            Trust of less than 400 samples is measured on the training samples themselves; it needs 50. What can't be fitted is left out
             with a warning; what was done stands in `model_.training["posthoc"]`. A sample of no weight has no
             part in it; other weights count in the training only.
 
@@ -101,7 +101,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method: Method | str = "edl",
         risk: str | None = None,
         evidence: str | None = None,
-        divergence_weight: float | None = None,
+        divergence_weight: float | str | None = None,
         epochs: int = 100,
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
