@@ -93,15 +93,24 @@ def test_known_inputs_lose_as_much_as_is_said(trust):
         assert float(lost) == pytest.approx(half_at * math.log1p(1 / half_at), rel=0.15)
 
 
-@pytest.mark.parametrize("error", [0.02, 0.03, 0.06])
-def test_trust_takes_a_quarter_of_what_the_network_errs(error):
-    half_at = half_at_for(error)
-    assert half_at * math.log1p(1 / half_at) == pytest.approx(error / 4, rel=1e-6)
+@pytest.mark.parametrize("num_wrong", [20, 30, 60])
+def test_trust_takes_a_quarter_of_what_the_network_errs(num_wrong):
+    half_at = half_at_for(num_wrong, 1000)
+    assert half_at * math.log1p(1 / half_at) == pytest.approx((num_wrong + 1) / 1002 / 4, rel=1e-6)
 
 
 def test_there_is_a_least_and_a_largest_half():
-    assert half_at_for(0.0) == pytest.approx(LEAST_HALF_AT)
-    assert half_at_for(1.0) == pytest.approx(LARGEST_HALF_AT)
+    assert half_at_for(0, 1000) == pytest.approx(LEAST_HALF_AT)
+    assert half_at_for(1000, 1000) == pytest.approx(LARGEST_HALF_AT)
+
+
+@pytest.mark.parametrize(
+    ("num_wrong", "count", "message"),
+    [(3, 2, "num_wrong must be at most count, 2"), (-1, 2, "num_wrong"), (0, 0, "count")],
+)
+def test_errors_that_can_not_be(num_wrong, count, message):
+    with pytest.raises(InputError, match=message):
+        half_at_for(num_wrong, count)
 
 
 def test_without_a_bulk_it_goes_on_as_in_the_tail(trust):

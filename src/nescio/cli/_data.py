@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from nescio.cli._options import DataDir
 from nescio.errors import DataError, InputError
 
 if TYPE_CHECKING:
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from nescio.data import Dataset, Table, Texts
 
 app = typer.Typer(help="Data sets: list, fetch, show.", no_args_is_help=True)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="A folder that holds the files already. Default: NESCIO_DATA."),
-]
 
 
 @app.command("list")

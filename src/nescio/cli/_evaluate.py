@@ -24,7 +24,13 @@ def evaluate(
             metavar="MODEL...", help="A model file or the folder of a run; several as NAME=PATH, to compare."
         ),
     ],
-    data: Annotated[str, typer.Option(help="A data set's name, a folder, .npz or .csv, with labels.")],
+    data: Annotated[
+        str,
+        typer.Option(
+            help="A data set's name, a folder or a file, with labels; held-out for the part that train held "
+            "out."
+        ),
+    ],
     ood: Annotated[
         str | None, typer.Option(help="Out-of-distribution data, of other classes; needs no labels.")
     ] = None,

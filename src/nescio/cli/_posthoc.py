@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from nescio.cli import _training
 from nescio.cli._console import counting_progress
 from nescio.cli._options import DataDir, Label, ModelFile, UnseenData
 from nescio.errors import DataError, InputError, NescioWarning
@@ -19,7 +18,10 @@ def calibrate(
     training: Annotated[
         str | None, typer.Option(help="What the model was trained on; needed for trust, not for temperature.")
     ] = None,
-    posthoc: _training.Posthoc = "all",
+    posthoc: Annotated[
+        str,
+        typer.Option(help="What is fitted to --data: temperature, trust or all; none takes both away."),
+    ] = "all",
     label: Label = None,
     data_dir: DataDir = None,
 ) -> None:

@@ -22,7 +22,8 @@ def predict(
     files: Annotated[
         list[str],
         typer.Argument(
-            help="Pictures, folders of them, .npz, .npy and .csv files, whose rows count from 1. "
+            help="Pictures, texts, folders of them, .npz and .npy files, and tables (.csv, .tsv, .jsonl, "
+            ".parquet), whose rows count from 1. "
             "Before them, more models as NAME=PATH, to be asked side by side."
         ),
     ],
@@ -50,7 +51,7 @@ def predict(
         models.append(files[0])
         files = files[1:]
     if not files:
-        raise InputError("say what to predict: pictures, folders, .npz, .npy or .csv files")
+        raise InputError("say what to predict: pictures, texts, folders, .npz, .npy or .csv files")
     if out is not None:
         _predict_to_file(named_paths(models), files, out, on)
         return

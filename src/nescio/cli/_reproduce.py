@@ -114,7 +114,7 @@ def _pieces(experiments: Sequence[Experiment], folder: Path) -> list[Piece]:
         if not missing(experiment, folder):
             continue
         epochs = 1
-        if not is_trained(experiment, folder):
+        if not is_trained(experiment.plan, folder):
             plan = experiment.plan
             epochs = (plan.settings().epochs or 1) * plan.build_method().trainings
         pieces.append(Piece(experiment.name, experiment.comparison, epochs))

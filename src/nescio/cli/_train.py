@@ -184,10 +184,11 @@ def train(
 def _save_and_tell(out: Path, model: TrainedModel, test: Dataset | Table | Texts, data: str) -> None:
     """Write the model file, say what it reaches on the held-out part, and write its card."""
     from nescio.inference._layers import predict_kept
+    from nescio.inference._model_file import MODEL_NAME
 
     _print_posthoc(model)
     model.module.cpu()
-    path = out / "model.safetensors"
+    path = out / MODEL_NAME
     model = _with_promises_of(path, model)
     model.save(path)
     prediction = predict_kept(model, model.preprocess.inputs_of(test))

@@ -170,7 +170,7 @@ def _fit_trust(
         kind=kind,
         # What a head makes of an encoder's features counts by its direction, as those do themselves.
         is_unit=is_encoded or model.network is None or model.network.compares_directions,
-        half_at=half_at_for((num_wrong + 1) / (len(held_out) + 2)),
+        half_at=half_at_for(num_wrong, len(held_out)),
         seed=seed,
     )
     return replace(trust, layer=layer)

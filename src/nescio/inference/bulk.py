@@ -80,7 +80,7 @@ def predict_to_file(
 
     Args:
         model: A model file, or the folder of a run.
-        places: Pictures, folders of them, .npz, .npy and .csv files, names of data sets.
+        places: Pictures, texts, folders of them, .npz and .npy files, tables, names of data sets.
         out: The file to write: .parquet, .csv, or .jsonl with a JSON object a line.
         on: "here", or "ray" for Ray Data on the machines of a cluster, which must all see the files.
         report: Function that is called with the inputs done so far and their number in all.

@@ -442,7 +442,7 @@ class TrainedModel:
         """Predict inputs of any kind, as the records that the command line, files and the service give.
 
         Args:
-            inputs: Paths (pictures, folders, .npz, .npy and .csv files), a source, or tensors (N, ...).
+            inputs: Paths (pictures, texts, folders, .npz and .npy files, tables), a source, or tensors.
 
         Returns:
             A dict for each input, see `nescio.inference.records`; one that can't be read has an error.

@@ -66,9 +66,9 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         random_state: None, a seed or a numpy RandomState.
         posthoc: What `fit` fits after the training: "temperature", "trust", "all" or "none". For it a tenth
             of the samples, at most 5,000, is set aside and not trained on, of less than 250 samples nothing.
-            Trust of less than 400 samples is measured on the training samples themselves; it needs 50. What can't be fitted is left out
-            with a warning; what was done stands in `model_.training["posthoc"]`. A sample of no weight has no
-            part in it; other weights count in the training only.
+            Trust of less than 400 samples is measured on the training samples themselves; it needs 50. What
+            can't be fitted is left out with a warning; what was done stands in `model_.training["posthoc"]`.
+            A sample of no weight has no part in it; other weights count in the training only.
 
     Attributes:
         classes_: The labels, sorted, (classes,).

@@ -23,7 +23,7 @@ from nescio.losses import EvidentialLoss
 from nescio.opinions.opinion import Opinion
 from nescio.posthoc.state import Posthoc
 from nescio.posthoc.temperature import Temperature
-from nescio.posthoc.trust import Trust
+from nescio.posthoc.trust import Trust, half_at_for
 
 try:
     from transformers import TrainerCallback
@@ -328,7 +328,9 @@ def fit_posthoc(
     if features is not None and train_features is not None:
         if len(features) != len(labels):
             raise InputError(f"features must be of the {len(labels)} inputs of output, got {len(features)}")
-        trust = Trust.fit(train_features, features, labels=train_labels)
+        num_wrong = int((opinion.labels.cpu() != labels.cpu()).sum())
+        half_at = half_at_for(num_wrong, len(labels))
+        trust = Trust.fit(train_features, features, labels=train_labels, half_at=half_at)
         factors = trust(features)
     return Posthoc(Temperature.fit(opinion, labels, factors), trust)
 

@@ -4,6 +4,6 @@ from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
 from nescio.posthoc.state import Posthoc, WithPValues
 from nescio.posthoc.temperature import Temperature
-from nescio.posthoc.trust import Trust
+from nescio.posthoc.trust import Trust, half_at_for
 
-__all__ = ["AbstentionRule", "ConformalSets", "Posthoc", "Temperature", "Trust", "WithPValues"]
+__all__ = ["AbstentionRule", "ConformalSets", "Posthoc", "Temperature", "Trust", "WithPValues", "half_at_for"]

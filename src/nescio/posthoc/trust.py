@@ -38,7 +38,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import describe, require_finite, require_number
+from nescio._checks import describe, require_finite, require_number, require_whole
 from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
@@ -60,22 +60,32 @@ _FOLDS = 10  # of a cross-fit
 _SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # between which log q is linear
 
 
-def half_at_for(error: float) -> float:
-    """Where trust is a half, by the share of wrong answers on held-out data.
+def half_at_for(num_wrong: int, count: int) -> float:
+    """Where trust is a half, by the number of wrong answers on held-out data: `half_at` of `Trust.fit`.
 
     Known inputs lose a quarter as much of their mass, on average, as the network errs: where it is nearly
     always right, all that trust takes makes it doubt too much; where it errs, distances tell more.
 
     Args:
-        error: The share of wrong answers, 0 to 1.
+        num_wrong: How many held-out inputs the network answers wrongly.
+        count: Of how many.
 
     Returns:
         From 0.0005 to 0.01, see `Trust`.
 
+    Raises:
+        InputError: If they are no such numbers.
+
     Example:
-        >>> round(half_at_for(0.04), 4), round(half_at_for(0.5), 4)
+        >>> from nescio.posthoc import half_at_for
+        >>> round(half_at_for(40, 1000), 4), round(half_at_for(500, 1000), 4)
         (0.0015, 0.01)
     """
+    require_whole("count", count)
+    require_whole("num_wrong", num_wrong, least=0)
+    if num_wrong > count:
+        raise InputError(f"num_wrong must be at most count, {count}, got {num_wrong}")
+    error = (num_wrong + 1) / (count + 2)  # also of few samples without an error it is not zero
     low, high = math.log(LEAST_HALF_AT), math.log(LARGEST_HALF_AT)
     for _ in range(50):
         middle = (low + high) / 2
@@ -175,6 +185,7 @@ class Trust:
             is_unit: Whether features are brought to length one first, so that their directions are compared,
                 as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
+                `half_at_for` gives it by the errors of a network, as for `TrainedModel`.
             seed: Seed of what is drawn.
 
         Returns:

@@ -21,6 +21,7 @@ from nescio._locks import one_at_a_time
 from nescio._ray import require_place, start_ray
 from nescio.data import load
 from nescio.errors import NescioWarning
+from nescio.inference._model_file import MODEL_NAME
 from nescio.inference.model import TrainedModel
 from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan
@@ -82,9 +83,9 @@ def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
     return [each for each in experiment.measurements if not store.has(experiment.plan, each)]
 
 
-def is_trained(experiment: Experiment, folder: Path) -> bool:
-    """Whether the model of an experiment is there."""
-    return (_run_folder(folder, experiment.plan) / "model.safetensors").exists()
+def is_trained(plan: TrainingPlan, folder: Path) -> bool:
+    """Whether the model of a training is there."""
+    return _model_path(folder, plan).exists()
 
 
 def _require_data(experiments: Sequence[Experiment], folder: Path) -> None:
@@ -137,6 +138,10 @@ def _run_folder(folder: Path, plan: TrainingPlan) -> Path:
     return folder / "checkpoints" / plan.digest
 
 
+def _model_path(folder: Path, plan: TrainingPlan) -> Path:
+    return _run_folder(folder, plan) / MODEL_NAME
+
+
 def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress | None = None) -> TrainedModel:
     """The model of a plan: read, or trained to the end from wherever its training stopped.
 
@@ -148,7 +153,7 @@ def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress |
     """
     progress = progress or Progress()
     own_folder = _run_folder(folder, plan)
-    path = own_folder / "model.safetensors"
+    path = _model_path(folder, plan)
 
     def say_who(holder: str) -> None:
         progress.say(f"{name}: {holder} is at it; waiting")
@@ -240,10 +245,9 @@ def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Expe
     first: dict[str, Experiment] = {}
     for experiment in left:
         for plan in _sources(experiment):
-            is_there = (_run_folder(folder, plan) / "model.safetensors").exists()
             if plan.digest in by_plan:
                 first[plan.digest] = by_plan[plan.digest]
-            elif not is_there:
+            elif not is_trained(plan, folder):
                 first[plan.digest] = Experiment(experiment.comparison, f"source of {experiment.arm}", plan)
     rest = [each for each in left if each.plan.digest not in first]
     return [*first.values(), *rest]
@@ -261,7 +265,7 @@ def _files_of(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
     """The models of these plans that are here."""
     files = {}
     for plan in plans:
-        path = _run_folder(folder, plan) / "model.safetensors"
+        path = _model_path(folder, plan)
         if path.exists():
             files[str(path.relative_to(folder))] = path.read_bytes()
     return files
