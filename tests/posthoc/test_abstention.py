@@ -524,7 +524,7 @@ def test_from_dict_takes_what_the_refusals_are_made_from():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1, 2], "an abstention rule must be a mapping of its fields, got list"),
+        ([1, 2], "an abstention rule must be a mapping of fields, got list"),
         ({"threshold": 0.5}, "got none of: bound, confidence, held_out, .*; and unknown: -"),
         (rule_with().to_dict() | {"risk": 1, 3: 1}, "got none of: -; and unknown: 3, risk"),
     ],

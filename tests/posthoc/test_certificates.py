@@ -10,7 +10,7 @@ from nescio.posthoc._certificates import (
     binomial_cdf,
     candidate_counts,
     clopper_pearson,
-    fewest_samples,
+    fewest_without_error,
     levels_of,
 )
 
@@ -53,9 +53,9 @@ def test_nothing_is_known_without_samples_or_without_a_right_answer():
 
 
 def test_the_fewest_samples_are_those_that_no_error_certifies():
-    assert fewest_samples(0.01, 0.05) == 299
+    assert fewest_without_error(0.01, 0.05) == 299
     assert 0.99**299 <= 0.05 < 0.99**298
-    assert fewest_samples(1e-310, 0.05) == 10**15
+    assert fewest_without_error(1e-310, 0.05) == 10**15
 
 
 @settings(max_examples=200, deadline=None)

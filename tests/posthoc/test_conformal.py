@@ -406,7 +406,7 @@ SETS = ConformalSets.fit(GOOD, LABELS).to_dict()
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1], "conformal sets must be a mapping of their fields, got list"),
+        ([1], "a ConformalSets must be a mapping of fields, got list"),
         ({"score": "lac"}, "got none of: allow_empty, by_class, .*; and unknown: -"),
         (SETS | {"alpha": 1}, "got none of: -; and unknown: alpha"),
         (SETS | {"thresholds": 0.5}, "thresholds must be a list, got float"),

@@ -35,11 +35,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import describe
 from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.measures import MEASURES
+from nescio.posthoc._arguments import require_prediction
 
 EVERYTHING = 2.0  # above every measure that is a share: u < EVERYTHING for all that is not rejected
 EVERYTHING_UNBOUNDED = 3e38  # the same for other measures: nearly the largest float32
@@ -89,7 +89,7 @@ def levels_of(size: int, target: float, delta: float) -> dict[int, float]:
     return levels
 
 
-def fewest_samples(target: float, level: float) -> int:
+def fewest_without_error(target: float, level: float) -> int:
     """The least m with (1 - target)^m <= level: fewer can't certify the target, even without an error."""
     return math.ceil(min(math.log(level) / math.log1p(-target), 1e15))
 
@@ -192,13 +192,6 @@ class HeldOutScores:
         if count and self.errors is not None:
             error = self.wrong(count) / count
         return {"held_out": self.size, "held_out_coverage": count / self.size, "held_out_error": error}
-
-
-def require_prediction(prediction: object) -> Prediction:
-    """Refuse what is neither an Opinion nor a Categorical; return it."""
-    if not isinstance(prediction, Prediction):
-        raise InputError(f"prediction must be an Opinion or a Categorical, got {describe(prediction)}")
-    return prediction
 
 
 def above_all(measure: str) -> float:

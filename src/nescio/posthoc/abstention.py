@@ -14,16 +14,16 @@ from typing import Any
 
 from torch import Tensor
 
-from nescio._checks import describe, require_labels
+from nescio._checks import require_labels
 from nescio.errors import InputError, NescioWarning
 from nescio.opinions.categorical import Prediction
 from nescio.opinions.measures import MEASURES
+from nescio.posthoc._arguments import percent, require_fields, require_prediction
 from nescio.posthoc._certificates import (
     HeldOutScores,
     above_all,
     doubt_of,
-    fewest_samples,
-    require_prediction,
+    fewest_without_error,
 )
 
 NOTHING = -math.inf  # below every measure; null in JSON, which knows no infinity
@@ -194,8 +194,8 @@ class AbstentionRule:
         )
         if not rule.met:
             warnings.warn(
-                f"no threshold accepts {_percent(target)} of the {rule.held_out} held-out inputs: all but "
-                f"{_percent(rule.held_out_coverage)} are rejected. Use a smaller target",
+                f"no threshold accepts {percent(target, 3)} of the {rule.held_out} held-out inputs: all but "
+                f"{percent(rule.held_out_coverage, 3)} are rejected. Use a smaller target",
                 NescioWarning,
                 stacklevel=2,
             )
@@ -219,12 +219,12 @@ class AbstentionRule:
         """One sentence for people."""
         if self.max_error is not None and not self.met:
             return f"accepts nothing: {self._no_promise()}"
-        accepts = f"accepts {_percent(self.held_out_coverage)} of held-out inputs"
+        accepts = f"accepts {percent(self.held_out_coverage, 3)} of held-out inputs"
         if self.max_error is not None and self.confidence is not None:
             return f"{accepts}; error among them at most {_promise(self.max_error, self.confidence)}"
         if self.held_out_error is None:
             return f"{accepts}; their error is not known"
-        return f"{accepts}; {_percent(self.held_out_error)} of those were wrong, and nothing is promised"
+        return f"{accepts}; {percent(self.held_out_error, 3)} of those were wrong, and nothing is promised"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, true, false and null."""
@@ -246,17 +246,9 @@ class AbstentionRule:
         Raises:
             InputError: If a field is missing, unknown or not what it must be.
         """
-        if not isinstance(values, Mapping):
-            raise InputError(f"an abstention rule must be a mapping of its fields, got {describe(values)}")
-        given = _in_present_words(values)
-        names = {field.name for field in fields(cls)}
-        if names != given.keys():
-            lacks = ", ".join(sorted(names - given.keys()))
-            unknown = ", ".join(sorted(str(name) for name in given.keys() - names))
-            raise InputError(
-                f"an abstention rule must have exactly its fields, got none of: {lacks or '-'}; "
-                f"and unknown: {unknown or '-'}"
-            )
+        if isinstance(values, Mapping):
+            values = _in_present_words(values)
+        given = require_fields("an abstention rule", cls, values)
         if given["threshold"] is None:
             given["threshold"] = NOTHING
         return cls(**given)
@@ -296,21 +288,17 @@ def _least_promise(scores: HeldOutScores, refused: float, delta: float) -> str:
     chosen = scores.choose(high / 1e4, delta)
     assert chosen is not None
     coverage = scores.accepted(chosen.threshold) / scores.size
-    return f"the least that can be promised is {_percent(high / 1e4, 4)}, for {_percent(coverage)} of them"
+    return f"the least that can be promised is {percent(high / 1e4, 4)}, for {percent(coverage, 3)} of them"
 
 
 def _remedy(size: int, target: float, delta: float) -> str:
-    fewest = fewest_samples(target, delta)
+    fewest = fewest_without_error(target, delta)
     more = f"at least {fewest}" if size < fewest else "more"
     return f"Use {more} held-out samples, a larger target or a better model"
 
 
-def _percent(share: float, digits: int = 3) -> str:
-    return f"{100 * share:.{digits}g}%"
-
-
 def _promise(target: float, confidence: float) -> str:
-    return f"{_percent(target, 10)} with {_percent(confidence, 10)} confidence"
+    return f"{percent(target)} with {percent(confidence)} confidence"
 
 
 def _is_number(value: object) -> bool:

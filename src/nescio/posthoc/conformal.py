@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from nescio._checks import describe, require_bool, require_labels, require_numbe
 from nescio._precision import to_float64
 from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
+from nescio.posthoc._arguments import percent, require_fields
 
 SCORES = ("lac", "aps", "raps")
 PENALTY = 0.2
@@ -127,7 +128,7 @@ def conformal_threshold(scores: Tensor, coverage: float) -> float:
     rank = _rank(len(scores), coverage)
     if rank > len(scores):
         raise DataError(
-            f"a coverage of {_percent(coverage)} needs {fewest_samples(coverage)} held-out samples or more, "
+            f"a coverage of {percent(coverage)} needs {fewest_samples(coverage)} held-out samples or more, "
             f"got {len(scores)}"
         )
     return float(to_float64(scores.detach()).sort().values[rank - 1])
@@ -341,7 +342,7 @@ class ConformalSets:
     def describe(self) -> str:
         """One sentence for people."""
         whose = "inputs of each class" if self.by_class else "inputs"
-        promise = f"the set holds the true class of {_percent(self.coverage)} of {whose}"
+        promise = f"the set holds the true class of {percent(self.coverage)} of {whose}"
         size = f"{self.held_out_size:.3g}"
         classes = "class" if size == "1" else "classes"
         found = f"like the {self.held_out:,} held-out ones; {size} {classes} on average"
@@ -363,19 +364,11 @@ class ConformalSets:
         Raises:
             InputError: If a field is missing, unknown or not what it must be.
         """
-        if not isinstance(values, Mapping):
-            raise InputError(f"conformal sets must be a mapping of their fields, got {describe(values)}")
-        names = {field.name for field in fields(cls)}
-        if names != values.keys():
-            lacks = ", ".join(sorted(names - values.keys())) or "-"
-            unknown = ", ".join(sorted(str(name) for name in values.keys() - names)) or "-"
-            raise InputError(
-                f"conformal sets must have exactly their fields, got none of: {lacks}; and unknown: {unknown}"
-            )
-        thresholds = values["thresholds"]
+        given = require_fields("a ConformalSets", cls, values)
+        thresholds = given["thresholds"]
         if not isinstance(thresholds, list | tuple):
             raise InputError(f"thresholds must be a list, got {describe(thresholds)}")
-        return cls(**(dict(values) | {"thresholds": tuple(thresholds)}))
+        return cls(**given | {"thresholds": tuple(thresholds)})
 
 
 def _scores(
@@ -511,10 +504,6 @@ def _require_enough_of_each(counts: Tensor, coverage: float, classes: Sequence[s
         if len(lacking) > _SHOWN:
             shown = f"{shown} and {len(lacking) - _SHOWN} more"
         raise DataError(
-            f"a coverage of {_percent(coverage)} of each class needs {needed} held-out samples of each: "
+            f"a coverage of {percent(coverage)} of each class needs {needed} held-out samples of each: "
             f"{shown}. Use more samples, a lower coverage, or a promise for all classes together"
         )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.10g}%"

@@ -18,7 +18,7 @@ from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
 from nescio.opinions.opinion import Opinion
-from nescio.posthoc._certificates import require_prediction
+from nescio.posthoc._arguments import require_prediction
 
 LEAST_SCALE = 0.1
 LARGEST_SCALE = 10.0
@@ -95,9 +95,7 @@ class Temperature:
         scale = _minimum(objective)
         # In the arithmetic of predictions, without the additional sample: what is promised is about that.
         fitted = cls(scale)
-        if negative_log_likelihood(fitted, prediction, labels, trust) < negative_log_likelihood(
-            cls(), prediction, labels, trust
-        ):
+        if _nll_at(fitted, prediction, labels, trust) < _nll_at(cls(), prediction, labels, trust):
             return fitted
         return cls()
 
@@ -138,9 +136,7 @@ def discounted(prediction: Prediction, trust: Tensor) -> Prediction:
     return prediction.discount(trust)
 
 
-def negative_log_likelihood(
-    temperature: Temperature, prediction: Prediction, labels: Tensor, trust: Tensor | None
-) -> float:
+def _nll_at(temperature: Temperature, prediction: Prediction, labels: Tensor, trust: Tensor | None) -> float:
     """The mean of held-out labels (N,), at a temperature and after the discount by the trust (N,)."""
     said = temperature.apply(prediction)
     if trust is not None:
