@@ -8,6 +8,7 @@ only weights that the project keeps. Ends with 1 where they are too large or too
 much.
 """
 
+import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,12 @@ def doubt(model: TrainedModel) -> float:
 
 def main() -> None:
     """Train what is named, or both, unless told to look only; then look at both."""
-    if sys.argv[1:] != ["--look"]:
-        for name in sys.argv[1:] or METHODS:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("methods", nargs="*", choices=(*METHODS, []), metavar="METHOD")
+    parser.add_argument("--look", action="store_true")
+    given = parser.parse_args()
+    if not given.look:
+        for name in given.methods or METHODS:
             train(name)
     paths = {name: HOME / f"{name}.safetensors" for name in METHODS}
     models = {name: TrainedModel.load(path) for name, path in paths.items()}

@@ -7,6 +7,7 @@ environment is made by the interpreter that runs this, or by each that is named.
 constraints.txt.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -119,6 +120,8 @@ def said_without(environment: Path, folder: Path, extra: str, words: tuple[str, 
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    main(Path(sys.argv[1]), sys.argv[2:] or [sys.executable])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("pythons", nargs="*", default=[sys.executable], metavar="PYTHON")
+    given = parser.parse_args()
+    main(given.wheel, given.pythons)
