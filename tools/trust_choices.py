@@ -13,6 +13,9 @@ python tools/trust_choices.py few SET A,N       the same with so few samples tha
                                                 is measured on the training inputs themselves.
                                                 --count N: samples; --classes K: of the first K classes.
                                                 SET may also be wine or iris, of scikit-learn
+python tools/trust_choices.py temperatures SET A,N  the same with a temperature of few held-out samples, for
+                                                several priors: the largest scale of eight draws, and what it
+                                                does
 
 Of the data that are trained on, only the training part is used: a fifth of it is held out as known inputs,
 and classes are left out of it. What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope
@@ -20,6 +23,7 @@ questions is not chosen by them: none of them is used here. docs/decisions/0021 
 """
 
 import argparse
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +45,7 @@ from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference._layers import features_at
 from nescio.methods import EDL
 from nescio.metrics import summary
-from nescio.posthoc import Temperature, Trust, _distances
+from nescio.posthoc import Temperature, Trust, _distances, temperature
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, Gaussians, Neighbours
 from nescio.posthoc.state import Posthoc
 from nescio.studies.successors._sets import SETS
@@ -351,7 +355,33 @@ def print_said(name: str, trial: Trial, posthoc: Posthoc | None) -> None:
     )
 
 
-OF_TRIALS: dict[str, Callable[[Trial], None]] = {"heads": heads, "shapes": shapes, "few": few}
+def temperatures(trial: Trial) -> None:
+    """What is finally said, with a temperature of few held-out samples, for several priors of the scale."""
+    trust = trial.calibrated().trust
+    assert trust is not None
+    assert trust.layer is not None
+    factors = trust(features_at(trial.model, trial.calibration.inputs, trust.layer))
+    prediction = trial.model.predict(trial.calibration.inputs)
+    labels = trial.model.labels_of(trial.calibration)
+    print_said("trust alone", trial, Posthoc(None, trust))
+    for count in (25, 50, 100, len(labels)):
+        for deviation in (0.2, 0.3, 0.5, math.inf):
+            temperature.LOG_SCALE_DEVIATION = deviation
+            fitted = []
+            for seed in range(8 if count < len(labels) else 1):
+                rows = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:count]
+                fitted.append(Temperature.fit(prediction[rows], labels[rows], factors[rows]))
+            largest = max(fitted, key=lambda each: each.scale)
+            name = f"{count}, deviation {deviation:g}, largest {largest.scale:.2f}"
+            print_said(name, trial, Posthoc(largest, trust))
+
+
+OF_TRIALS: dict[str, Callable[[Trial], None]] = {
+    "heads": heads,
+    "shapes": shapes,
+    "few": few,
+    "temperatures": temperatures,
+}
 
 
 def main() -> None:

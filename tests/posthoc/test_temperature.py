@@ -11,7 +11,7 @@ from nescio.errors import InputError
 from nescio.metrics import negative_log_likelihood as nll_of
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
-from nescio.posthoc.temperature import LARGEST_SCALE, LEAST_SCALE, Temperature
+from nescio.posthoc.temperature import LARGEST_SCALE, LEAST_SCALE, LOG_SCALE_DEVIATION, Temperature
 
 
 def drawn_opinion(count, classes, true_scale, seed=0):
@@ -85,7 +85,7 @@ def test_it_is_the_minimum_that_scipy_finds():
         said = powers / powers.sum(1, keepdim=True)
         said = trust[:, None] * said + (1 - trust[:, None]) / 4
         of_labels = said[torch.arange(500), labels].log().mean()
-        return -float(of_labels + said.log().mean() / 500)
+        return -float(of_labels) + (log_scale / LOG_SCALE_DEVIATION) ** 2 / 2 / 500
 
     expected = minimize_scalar(objective, bounds=(-2.3, 2.3), method="bounded", options={"xatol": 1e-9})
     fitted = Temperature.fit(prediction, labels, trust)
@@ -109,6 +109,18 @@ def test_the_likelihood_of_held_out_labels_never_falls(seed, count, classes, has
         after = after.discount(trust)
     assert nll_of(after, labels) <= nll_of(before, labels) + 1e-9
     assert after.labels.equal(before.labels)
+
+
+@pytest.mark.parametrize("count", [25, 50])
+def test_few_samples_leave_the_scale_near_one(count):
+    # One is wrong and hardly trusted: all the others get more likely, the surer they are.
+    opinion = Opinion(torch.tensor([[30.0, 1.0, 1.0]]).repeat(count, 1))
+    labels = torch.zeros(count, dtype=torch.int64)
+    labels[0] = 1
+    trust = torch.ones(count)
+    trust[0] = 1e-3
+    fitted = Temperature.fit(opinion, labels, trust)
+    assert 1 < fitted.scale < 2
 
 
 def test_doubt_stays_where_all_answers_are_right():

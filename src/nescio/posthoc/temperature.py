@@ -22,6 +22,7 @@ from nescio.posthoc._arguments import require_prediction
 
 LEAST_SCALE = 0.1
 LARGEST_SCALE = 10.0
+LOG_SCALE_DEVIATION = 0.3  # of the prior of the logarithm of the scale, whose mean is 0
 _GRID = 41  # scales that are tried before the best is refined
 _MOST_EVIDENCE = 0.5 * LARGEST  # what a large scale makes of much evidence stays below what an opinion takes
 
@@ -63,9 +64,11 @@ class Temperature:
     def fit(cls, prediction: Prediction, labels: Tensor, trust: Tensor | None = None) -> Temperature:
         """The scale under which held-out labels are most likely, as they are finally predicted.
 
-        What is minimised is the mean negative log-likelihood after the discount by the trust, of all samples
-        and one more whose label is any class: without that one, samples that are all predicted rightly would
-        ask for a scale without end. The scale is 1 where none makes the held-out labels more likely.
+        What is maximised is the likelihood of the labels after the discount by the trust, times a prior of
+        the scale: its logarithm is normal around 0 with a deviation of 0.3. Few samples leave the scale near
+        1, also where all of them are predicted rightly and likelihood alone would ask for a scale without
+        end; from some hundreds on the prior hardly counts. The scale is 1 where none makes the held-out
+        labels more likely.
 
         Args:
             prediction: Prediction of held-out inputs (N, K) that had no part in training, as the method gives
@@ -83,17 +86,17 @@ class Temperature:
         Example:
             >>> import torch
             >>> from nescio import Categorical
-            >>> too_sure = Categorical(torch.tensor([[0.99, 0.01]]).repeat(100, 1))
-            >>> labels = (torch.arange(100) >= 80).long()  # 80 of 100 are right
+            >>> too_sure = Categorical(torch.tensor([[0.99, 0.01]]).repeat(1000, 1))
+            >>> labels = (torch.arange(1000) >= 800).long()  # 800 of 1000 are right
             >>> fitted = Temperature.fit(too_sure, labels)
             >>> fitted.apply(too_sure).probabilities[0]
-            tensor([0.7970, 0.2030])
+            tensor([0.8089, 0.1911])
         """
         _check(prediction, labels, trust)
         labels = labels.long()
         objective = _Objective(prediction, labels, trust)
         scale = _minimum(objective)
-        # In the arithmetic of predictions, without the additional sample: what is promised is about that.
+        # In the arithmetic of predictions, without the prior: what is promised is about that.
         fitted = cls(scale)
         if _nll_at(fitted, prediction, labels, trust) < _nll_at(cls(), prediction, labels, trust):
             return fitted
@@ -160,10 +163,9 @@ class _Objective:
         said = Temperature(_scale_of(log_scale)).apply(self.prediction)
         if self.trust is not None:
             said = discounted(said, self.trust)
-        logs = _logarithm(said.probabilities)
-        of_labels = logs.gather(-1, self.labels[:, None]).mean()
-        of_any_class = logs.mean()
-        return float(-(of_labels + of_any_class / len(self.labels)))
+        of_labels = _logarithm(said.probabilities.gather(-1, self.labels[:, None])).mean()
+        prior = (log_scale / LOG_SCALE_DEVIATION) ** 2 / 2
+        return float(-of_labels) + prior / len(self.labels)
 
 
 def _scale_of(log_scale: float) -> float:

@@ -71,15 +71,17 @@ class Store:
         return self.path(plan, measurement).exists()
 
     def read(self, plan: TrainingPlan, measurement: Measurement) -> Record | None:
-        """The record, or None where it has not been measured.
+        """The record, else that of a former version which may be read, or None where there is none.
 
         Raises:
             DataError: If the file is damaged or was edited.
         """
-        path = self.path(plan, measurement)
-        if not path.exists():
-            return None
-        return _read_record(path)
+        for version in (measurement.version, *measurement.former_versions):
+            settings = measurement.settings() | {"version": version}
+            path = self.folder / _file_name_of(settings, plan.description())
+            if path.exists():
+                return _read_record(path)
+        return None
 
     def write(self, record: Record) -> Path:
         """Keep a record; one that is there already stays as it is. Gives its path."""

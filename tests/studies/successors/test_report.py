@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from tests.studies.page import Page
 from tests.studies.successors.made import EMPTY, result, results_of
@@ -31,6 +33,15 @@ def test_what_is_missing_is_said():
     }
     (notice,) = make_report(results).notices
     assert "letter, A to T: 1 of 3 seeds of EDL (library's default), nothing of RED; " in notice[1]
+
+
+def test_numbers_of_a_former_version_are_said():
+    now = result("edl", posthoc={})
+    assert make_report(results_of([now])).notices == []
+    before = [replace(now, settings={"posthoc": {"version": 1}}, seed=seed) for seed in (0, 1)]
+    (notice,) = make_report(results_of(before)).notices
+    assert notice[0] == "To be measured again:"
+    assert notice[1].endswith("the prior of docs/decisions/0021, on letter, A to T.")
 
 
 @pytest.mark.parametrize("template", [HTML, MARKDOWN])

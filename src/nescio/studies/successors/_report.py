@@ -12,6 +12,7 @@ from nescio.studies.results import Result
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._figures import draw
+from nescio.studies.successors._measurements import ComparisonScores, WithPosthoc
 from nescio.studies.successors._results import SuccessorResults
 from nescio.studies.successors._sets import SETS
 from nescio.studies.successors._tables import tables
@@ -58,6 +59,12 @@ DIFFERENCES = (
     "than there are features.",
 )
 NOTHING = "nothing"
+# What differs in numbers of a former version, by the name of the measurement.
+FORMERLY = {
+    WithPosthoc.name: "The scale of the temperature was fitted with one more sample of any class, not yet "
+    "with the prior of docs/decisions/0021, on",
+    ComparisonScores.name: "The Mahalanobis and ViM scores were computed with fewer digits on",
+}
 SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settings", "training, s")
 
 
@@ -120,6 +127,27 @@ def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]
 
 
 def _notices(results: SuccessorResults) -> list[tuple[str, str]]:
+    return _of_missing(results) + _of_former(results)
+
+
+def _of_former(results: SuccessorResults) -> list[tuple[str, str]]:
+    """What was measured by a former version of a measurement, and not yet by the present one."""
+    versions = {each.name: each.version for each in (WithPosthoc, ComparisonScores)}
+    titles: dict[str, list[str]] = {}
+    for result in results.results:
+        for name, version in versions.items():
+            title = SETS[result.comparison].title
+            if result.settings.get(name, {}).get("version", version) != version:
+                known = titles.setdefault(name, [])
+                if title not in known:
+                    known.append(title)
+    said = [f"{FORMERLY[name]} {', '.join(found)}" for name, found in titles.items()]
+    if not said:
+        return []
+    return [("To be measured again:", f"{'. '.join(said)}.")]
+
+
+def _of_missing(results: SuccessorResults) -> list[tuple[str, str]]:
     said = []
     missing = missing_results(results)
     for name, each in SETS.items():
