@@ -43,6 +43,11 @@ def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
     code, _, err = run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)
     assert code == 1
     assert "held-out: temperature and trust of the model were fitted to these data" in err
+    code, _, err = run("evaluate", tmp_path / "run", "--data", "held-out")
+    assert (code, "were fitted to these data; what is measured on them is a little too good" in err) == (
+        0,
+        True,
+    )
     assert run("sets", tmp_path / "run", "--data", clouds[1])[0] == 0
     assert run("calibrate", tmp_path / "run", "--data", "held-out", "--posthoc", "temperature")[0] == 0
 

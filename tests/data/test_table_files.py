@@ -5,6 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ def read(content, suffix=".csv"):
         (None, ""),
         (float("nan"), ""),
         (np.datetime64("NaT"), ""),
+        (pd.NA, ""),
         (True, "true"),
         (np.bool_(False), "false"),
         (12345678901234567890, "12345678901234567890"),

@@ -255,9 +255,12 @@ def test_arguments_that_do_not_fit(model, tmp_path):
         predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "o.txt")
     with pytest.raises(InputError, match="on must be one of here, ray"):
         predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "o.csv", on="moon")
+    with pytest.raises(InputError, match=r"--out must name another file, .*x\.csv is what is read"):
+        predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "folder.csv" / ".." / "x.csv")
     with pytest.raises(InputError, match="there is no file or folder"):
         predict_to_file(model, [tmp_path / "missing"], tmp_path / "o.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "x.csv"]
+    assert (tmp_path / "x.csv").read_text() == "1,2,3\n"
 
 
 def test_all_forms_hold_the_same(model, pictures, tmp_path, small_chunks):

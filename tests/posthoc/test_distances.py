@@ -92,6 +92,19 @@ def test_neighbours_are_told_apart_far_from_zero(offset, is_unit):
     torch.testing.assert_close(found.double(), expected, rtol=5e-3, atol=0)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e4, 1e9])
+@pytest.mark.parametrize("kind", ["neighbours", "gaussians"])
+def test_the_scale_of_features_does_not_matter(kind, scale):
+    known, labels = drawn(300, 5), torch.arange(300) % 3
+    new = torch.cat([drawn(50, 5, seed=1), drawn(50, 5, seed=2) + 9])
+    usual = fit_distance(kind, known, labels, None, is_unit=False)
+    scaled = fit_distance(kind, scale * known, labels, None, is_unit=False)
+    assert scaled(scale * new).argsort()[:50].sort().values.equal(torch.arange(50))
+    assert "scale" not in usual.settings()
+    again = distance_from(scaled.settings(), scaled.tensors())
+    torch.testing.assert_close(again(scale * new), scaled(scale * new))
+
+
 def test_a_file_of_before_has_no_centre():
     distance = Neighbours.fit(drawn(50, 3))
     kept = distance.tensors()
@@ -109,7 +122,7 @@ def test_what_can_not_be_measured_is_farthest_or_finite(value, is_unit):
     for distance in (Neighbours.fit(drawn(50, 3), 1, is_unit), Gaussians.fit(drawn(50, 3), labels, is_unit)):
         found = distance(torch.tensor([[value, 1.0, 1.0]]))
         assert found.isfinite().all()
-        if not math.isfinite(value):
+        if is_unit or not math.isfinite(value):
             assert float(found) == pytest.approx(FARTHEST)
 
 

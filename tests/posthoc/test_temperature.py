@@ -123,6 +123,11 @@ def test_few_samples_leave_the_scale_near_one(count):
     assert 1 < fitted.scale < 2
 
 
+def test_only_predictions_have_a_temperature():
+    with pytest.raises(InputError, match="prediction must be an Opinion or a Categorical"):
+        Temperature(2.0).apply(torch.tensor([[0.5, 0.5]]))
+
+
 def test_doubt_stays_where_all_answers_are_right():
     evidence = torch.full((100, 10), 0.01)
     evidence[torch.arange(100), torch.arange(100) % 10] = 50.0

@@ -75,7 +75,14 @@ def _require_one_card(folder: Path, paths: dict[str, Path]) -> None:
 def _measure(
     model: TrainedModel, data: str, ood: str | None, label: str | None, data_dir: Path | None
 ) -> Measured:
-    from nescio.cli._sources import HELD_OUT_NAME, open_for, open_held_out, open_inputs, warn_of_seen
+    from nescio.cli._sources import (
+        HELD_OUT_NAME,
+        open_for,
+        open_held_out,
+        open_inputs,
+        warn_of_calibrated,
+        warn_of_seen,
+    )
     from nescio.inference._layers import predict_kept
     from nescio.metrics import detection_summary, summary
 
@@ -84,8 +91,10 @@ def _measure(
     else:
         known = open_for(model, data, data_dir, label)
         warn_of_seen(model, model.preprocess.inputs_of(known), data)
+    labels = model.labels_of(known)  # before the work of predicting: a class may be unknown
+    warn_of_calibrated(model, known, data)
     prediction = predict_kept(model, model.preprocess.inputs_of(known), counting_progress("features"))
-    result: dict[str, Any] = dict(summary(prediction, model.labels_of(known)))
+    result: dict[str, Any] = dict(summary(prediction, labels))
     ood_prediction = None
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)

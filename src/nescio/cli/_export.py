@@ -22,9 +22,9 @@ def export(
 
     if onnx is None and program is None:
         raise InputError("say what to write: --onnx FILE or --program FILE")
-    for file in (onnx, program):
+    for option, file, suffix in (("--onnx", onnx, ".onnx"), ("--program", program, ".pt2")):
         if file is not None:
-            _require_place(file)
+            _require_place(option, file, suffix)
     trained = TrainedModel.load(model)
     for file, write in ((onnx, trained.export_onnx), (program, trained.export_program)):
         if file is not None:
@@ -33,7 +33,9 @@ def export(
             typer.echo(f"{file}: written")
 
 
-def _require_place(file: Path) -> None:
+def _require_place(option: str, file: Path, suffix: str) -> None:
+    if file.suffix.lower() != suffix:
+        raise InputError(f"{option} must name a file that ends in {suffix}, got {file}")
     if not file.parent.is_dir():
         raise InputError(f"{file} can't be written: there is no folder {file.parent}")
     if file.is_dir():

@@ -186,16 +186,34 @@ def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: st
 
 def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
     """Labelled data to make a promise from, which had no part in what the model says."""
-    from nescio.inference._calibration import CALIBRATED_ON
-
     data = open_unseen(model, name, data_dir, label)
-    calibrated_on = model.training.get(CALIBRATED_ON)
-    if calibrated_on is not None and calibrated_on == held_out_digest(model, data):
+    if _was_calibrated_on(model, data):
         raise DataError(
             f"{name}: temperature and trust of the model were fitted to these data, and no promise made from "
             "them would hold. Give other data that the model was not trained on"
         )
     return data
+
+
+def _was_calibrated_on(model: TrainedModel, data: Data) -> bool:
+    """Whether temperature and trust were fitted to exactly these data."""
+    from nescio.inference._calibration import CALIBRATED_ON
+
+    calibrated_on = model.training.get(CALIBRATED_ON)
+    return calibrated_on is not None and calibrated_on == held_out_digest(model, data)
+
+
+def warn_of_calibrated(model: TrainedModel, data: Data, name: str) -> None:
+    """Say where temperature and trust were fitted to these data."""
+    import warnings
+
+    if _was_calibrated_on(model, data):
+        warnings.warn(
+            f"{name}: temperature and trust of the model were fitted to these data; what is measured on them "
+            "is a little too good",
+            NescioWarning,
+            stacklevel=2,
+        )
 
 
 def warn_of_seen(model: TrainedModel, inputs: Tensor | StoredArray, name: str) -> None:

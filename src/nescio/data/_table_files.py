@@ -49,7 +49,7 @@ def cell_text(value: object) -> str:
     """
     if hasattr(value, "item") and not isinstance(value, str):
         value = value.item()  # numpy's numbers
-    if value is None or value != value:  # what is not itself is no number, and no time
+    if value is None or _is_gap(value):
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -64,6 +64,14 @@ def cell_text(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise DataError(f"a number, a text, true or false expected, got {type(value).__name__}")
+
+
+def _is_gap(value: object) -> bool:
+    """Whether it is not itself, as NaN and NaT, or says not even that, as pandas' NA."""
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
 
 
 class TableContent(ABC):

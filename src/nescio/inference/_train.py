@@ -215,7 +215,10 @@ def labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tenso
     """Translate the labels of a data set (N,) to places among these classes."""
     unknown = [name for name in data.classes if name not in classes]
     if unknown:
-        raise DataError(f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}")
+        raise DataError(
+            f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}; leave them out, or "
+            "give their inputs as OOD data"
+        )
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
 
 

@@ -113,6 +113,8 @@ def predict_to_file(
     plan.form()  # refuses an ending that is none
     if plan.out.is_dir():
         raise InputError(f"--out must name a file, {plan.out} is a folder")
+    if plan.out in (plan.model, *(Path(place).resolve() for place in plan.places)):
+        raise InputError(f"--out must name another file, {plan.out} is what is read")
     if on == "ray":
         start_ray()
 

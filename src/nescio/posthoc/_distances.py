@@ -19,7 +19,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from nescio._checks import require_whole
 from nescio._precision import to_float64
@@ -33,6 +32,8 @@ _POWER_ITERATIONS = 4
 _RIDGE = 1e-4  # of the mean variance: a direction in which a class does not vary is not infinitely narrow
 _OVERSAMPLING = 16
 _LEAST_VARIANCE = 1e-12
+_LEAST_LENGTH = 1e-12
+_USUAL_BINARY_ORDERS = 8  # features that vary by 2^-8 to 2^8 are taken as they are
 _LARGEST_HALF = 6e4
 
 
@@ -80,6 +81,7 @@ class Neighbours(Distance):
         is_unit: Whether features are brought to length one first.
         centre: The mean of the training data (F,); None for zero, as in files of version 0.2. Far from it,
             half precision could not tell prototypes apart.
+        scale: What features are divided by first, a power of two; 1 but where they are very large or small.
     """
 
     kind: ClassVar[str] = "neighbours"
@@ -90,6 +92,7 @@ class Neighbours(Distance):
     k: int = 1
     is_unit: bool = True
     centre: Tensor | None = None
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         _require_matrix("projection", self.projection)
@@ -103,7 +106,8 @@ class Neighbours(Distance):
     @classmethod
     def fit(cls, features: Tensor, k: int = 1, is_unit: bool = True) -> Neighbours:
         """From features (M, F) of training samples, all of which become prototypes."""
-        points = _scaled(features, is_unit)
+        scale = _scale_of(features, is_unit)
+        points = _scaled(features, is_unit, scale)
         centre = points.mean(0)
         points = points - centre
         projection = _directions(points, DIRECTIONS)
@@ -112,10 +116,10 @@ class Neighbours(Distance):
         # The lengths of the prototypes as they are kept: with others, near ones would seem to touch.
         prototypes = _compact(projected)
         squares = prototypes.square().sum(1) + left_out.square().sum(1)
-        return cls(projection, prototypes, squares, k, is_unit, centre)
+        return cls(projection, prototypes, squares, k, is_unit, centre, scale)
 
     def __call__(self, features: Tensor) -> Tensor:
-        points = _scaled(features, self.is_unit)
+        points = _scaled(features, self.is_unit, self.scale)
         if self.centre is not None:
             points = points - self.centre
         products = (points @ self.projection) @ self.prototypes.T
@@ -142,7 +146,7 @@ class Neighbours(Distance):
         return kept
 
     def settings(self) -> dict[str, Any]:
-        return {"kind": self.kind, "k": self.k, "is_unit": self.is_unit}
+        return {"kind": self.kind, "k": self.k, "is_unit": self.is_unit, **_unless_one(self.scale)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +161,7 @@ class Gaussians(Distance):
         log_weights: Logarithm of the share of each class, less half that of the determinant of its
             covariance, (K,).
         is_unit: Whether features are brought to length one first.
+        scale: What features are divided by first, a power of two; 1 but where they are very large or small.
     """
 
     kind: ClassVar[str] = "gaussians"
@@ -166,6 +171,7 @@ class Gaussians(Distance):
     centres: Tensor
     log_weights: Tensor
     is_unit: bool = True
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         _require_matrix("projection", self.projection)
@@ -180,7 +186,8 @@ class Gaussians(Distance):
     @classmethod
     def fit(cls, features: Tensor, labels: Tensor, is_unit: bool = True) -> Gaussians:
         """From features (M, F) of training samples and their classes (M,)."""
-        points = _scaled(features, is_unit)
+        scale = _scale_of(features, is_unit)
+        points = _scaled(features, is_unit, scale)
         present, places = torch.unique(labels, return_inverse=True)
         # Many classes get fewer directions each: the file and the time of a prediction stay small.
         directions = min(DIRECTIONS, max(1, math.isqrt(MOST_ENTRIES // len(present)) - 1))
@@ -204,10 +211,10 @@ class Gaussians(Distance):
             log_weights.append(math.log(count / len(points)) - factor.diagonal().log().sum())
         compact = _compact(torch.stack(whitening)).to(projection.device)
         centres = (compact @ means.to(compact)[:, :, None]).squeeze(2)
-        return cls(projection, compact, centres, torch.stack(log_weights).to(compact), is_unit)
+        return cls(projection, compact, centres, torch.stack(log_weights).to(compact), is_unit, scale)
 
     def __call__(self, features: Tensor) -> Tensor:
-        points = _with_rest(_scaled(features, self.is_unit), self.projection)
+        points = _with_rest(_scaled(features, self.is_unit, self.scale), self.projection)
         # W (x - m) as W x - W m: one product of matrices for all classes.
         count, size, _ = self.whitening.shape
         whitened = (points @ self.whitening.reshape(count * size, size).T).view(-1, count, size)
@@ -227,7 +234,7 @@ class Gaussians(Distance):
         }
 
     def settings(self) -> dict[str, Any]:
-        return {"kind": self.kind, "is_unit": self.is_unit}
+        return {"kind": self.kind, "is_unit": self.is_unit, **_unless_one(self.scale)}
 
 
 KINDS = (Neighbours.kind, Gaussians.kind)
@@ -262,9 +269,33 @@ def distance_from(settings: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     return kinds[kind](**fields)
 
 
-def _scaled(features: Tensor, is_unit: bool) -> Tensor:
+def _scaled(features: Tensor, is_unit: bool, scale: float) -> Tensor:
+    """Features of length one, or divided by a scale; those that are too long to be measured become NaN."""
     features = features.float()
-    return normalize(features, dim=1) if is_unit else features
+    if is_unit:
+        lengths: Tensor = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+        lengths = lengths.masked_fill(lengths.isinf(), math.nan).clamp_min(_LEAST_LENGTH)
+        return features / lengths
+    return features if scale == 1 else features / scale
+
+
+def _scale_of(features: Tensor, is_unit: bool) -> float:
+    """A power of two by which the deviation of features (M, F) comes near 1; 1 where it is not far from it.
+
+    Half precision, in which some of what is made of them is kept, reaches from 1e-7 to 6e4.
+    """
+    if is_unit:
+        return 1.0
+    wide = to_float64(features)
+    deviation = float((wide - wide.mean(0)).square().mean().sqrt())
+    if deviation == 0 or not math.isfinite(deviation) or abs(math.log2(deviation)) <= _USUAL_BINARY_ORDERS:
+        return 1.0
+    return 2.0 ** round(math.log2(deviation))
+
+
+def _unless_one(scale: float) -> dict[str, float]:
+    """A setting that files of version 0.2 do not have, where it says something."""
+    return {} if scale == 1 else {"scale": scale}
 
 
 def _directions(points: Tensor, most: int) -> Tensor:

@@ -111,6 +111,7 @@ class Temperature:
         Returns:
             The same kind, with the same most probable classes.
         """
+        require_prediction(prediction)
         if self.scale == 1:
             return prediction
         if isinstance(prediction, Opinion):

@@ -85,6 +85,12 @@ def test_empty_and_unreadable_texts_are_passed_over_and_said(folder):
     assert (last.value, last.error) == (None, "9.txt can't be read: it is not a text file")
 
 
+def test_a_mistyped_file_is_no_text():
+    with pytest.raises(InputError, match=r"there is no file questions\.csv"):
+        open_sources(["questions.csv"], takes_texts=True)
+    assert contents(open_sources(["is it in questions.csv"], takes_texts=True)) == ["is it in questions.csv"]
+
+
 def test_folders_that_can_not_be_trained_on(folder, tmp_path):
     (folder / "third").mkdir()
     with pytest.raises(DataError, match=r"class folder third in .* holds no text"):

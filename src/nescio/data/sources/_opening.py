@@ -16,6 +16,7 @@ from nescio.errors import DataError, InputError
 SourceClass = TypeVar("SourceClass", bound=type[Source])
 
 LONGEST_NAME = 60  # characters of a text that stand for it
+FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".npz", ".npy", ".png", ".jpg", ".jpeg")
 
 # Options of `open_source` as messages call them, and what they go with.
 GOES_WITH = {
@@ -155,6 +156,11 @@ def _is_there(place: Place) -> bool:
         return False
 
 
+def _looks_like_a_file(text: str) -> bool:
+    """Whether a text is one word with the ending of a file that could be read: somebody mistyped a path."""
+    return len(text.split()) == 1 and Path(text).suffix.lower() in FILE_ENDINGS
+
+
 def _beginning(text: str) -> str:
     """What a text is called: by its first words."""
     words = printable(" ".join(text.split())) or "an empty text"
@@ -262,6 +268,8 @@ def open_sources(places: Sequence[str | Path | Place], *, takes_texts: bool = Fa
     for place in places:
         given = place if isinstance(place, Place) else Place(str(place))
         if takes_texts and not isinstance(place, Path) and not _is_there(given):
+            if _looks_like_a_file(given.name):
+                raise InputError(f"there is no file {given.name}")
             sources.append(TextSource.named(given.name, _beginning(given.name)))
             continue
         try:
