@@ -126,7 +126,9 @@ def require_evidence(evidence: Tensor, validate: bool | None) -> None:
         if least < 0:
             raise InputError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
         if not least <= most < LARGEST:  # NaN too
-            raise NotFiniteError(f"evidence must be finite and zero or more, got {least:g} to {most:g}")
+            raise NotFiniteError(
+                f"evidence must be finite and zero or more, below {LARGEST:g}, got {least:g} to {most:g}"
+            )
 
 
 def at_least_float32(x: Tensor) -> Tensor:

@@ -214,3 +214,11 @@ def test_the_rules_follow_the_prior(rule):
     torch.testing.assert_close(scaled.evidence, 0.1 * usual.evidence)
     torch.testing.assert_close(scaled.belief, usual.belief)
     torch.testing.assert_close(scaled.uncertainty, usual.uncertainty)
+
+
+@pytest.mark.parametrize("value", [-5.0, float("nan"), float("inf"), 3e38])
+@pytest.mark.parametrize("rule", ["cumulative", "averaging", "weighted"])
+def test_evidence_that_is_none_is_not_fused(rule, value):
+    strange = ev.Opinion(torch.tensor([value, 0.0]))
+    with pytest.raises(ev.errors.InputError, match="evidence must be finite and zero or more"):
+        ev.fuse([strange, ev.Opinion(torch.tensor([1.0, 0.0]))], rule)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from nescio._checks import describe
+from nescio._checks import describe, require_evidence
 from nescio._precision import widest
 from nescio.errors import InputError, NescioWarning
 from nescio.functional.evidence import MOST_EVIDENCE
@@ -84,7 +84,8 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
         The fused opinions (...), of the same prior, without raw labels.
 
     Raises:
-        InputError: If there is no such rule, no opinion, or they differ in shape or prior.
+        InputError: If there is no such rule, no opinion, they differ in shape or prior, or evidence on the
+            CPU is below zero or not finite.
 
     Example:
         >>> import torch
@@ -113,4 +114,5 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
         got = ", ".join(f"{opinion.prior:g}" for opinion in opinions)
         raise InputError(f"opinions must have one prior, got {got}")
     evidence = torch.stack([opinion.evidence for opinion in opinions])
+    require_evidence(evidence, None)
     return Opinion(_RULES[rule](evidence, prior), prior)

@@ -307,7 +307,8 @@ class Trust:
         Returns:
             float32 (N,); larger is farther.
         """
-        if features.ndim != 2 or features.shape[1] != self.distance.num_features:
+        is_matrix = isinstance(features, Tensor) and features.ndim == 2
+        if not is_matrix or features.shape[1] != self.distance.num_features:
             raise InputError(f"features must be (N, {self.distance.num_features}), got {describe(features)}")
         return self.distance(features)
 
