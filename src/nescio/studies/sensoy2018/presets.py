@@ -278,7 +278,6 @@ FORMER_MNIST = Overrides(
     evaluation={"attacked": 500, "fresh_draws": False},
     source=FORMER_MNIST_SOURCE,
 )
-FORMER_MNFG = Overrides(method={"auxiliary_hidden": 50})
 FORMER_CIFAR5_SOURCE = Overrides(training={**_FORMER_HARDWARE, "epochs": 10}, held_out=0)
 FORMER_CIFAR5_DROPOUT = FORMER_CIFAR5_SOURCE.then(
     Overrides(
@@ -331,7 +330,6 @@ PAPER = (
             Entry(
                 "mnfg",
                 overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
-                former=FORMER_MNIST.then(FORMER_MNFG),
             ),
             Entry("edl", seeds=3),
             Entry(
