@@ -271,13 +271,6 @@ QUICK = (
 # The settings of the results that were committed before every arm got images kept apart, more attacked
 # images and fresh draws. FORMER_SOURCE: of the L2 network from which attacks were transferred then.
 _FORMER_HARDWARE: Settings = {"device": "auto", "precision": "auto"}
-FORMER_MNIST_SOURCE = Overrides(training=_FORMER_HARDWARE, held_out=0)
-FORMER_MNIST = Overrides(
-    training=_FORMER_HARDWARE,
-    held_out=0,
-    evaluation={"attacked": 500, "fresh_draws": False},
-    source=FORMER_MNIST_SOURCE,
-)
 FORMER_CIFAR5_SOURCE = Overrides(training={**_FORMER_HARDWARE, "epochs": 10}, held_out=0)
 FORMER_CIFAR5_DROPOUT = FORMER_CIFAR5_SOURCE.then(
     Overrides(
@@ -325,7 +318,6 @@ PAPER = (
                     training={**FASTER, "epochs": 20},
                     evaluation=_TEN_SAMPLES,
                 ),
-                former=FORMER_MNIST,
             ),
             Entry(
                 "mnfg",
