@@ -162,7 +162,7 @@ BAD_INPUT = {
     "soft negative": (GOOD, torch.tensor([[1.5, -0.5, 0.0, 0.0]] * 3), "least value of -0.5"),
     "soft NaN": (GOOD, torch.full((3, 4), float("nan")), "sum to one"),
     "negative evidence": (GOOD - 2, LABELS, "evidence must be finite and zero or more, got -1"),
-    "NaN evidence": (GOOD * float("nan"), LABELS, "evidence must be finite and zero or more, got nan"),
+    "NaN evidence": (GOOD * float("nan"), LABELS, "finite and zero or more, below 1e.30, got nan"),
     "infinite evidence": (GOOD * float("inf"), LABELS, "evidence must be finite"),
     "integer evidence": (GOOD.long(), LABELS, r"evidence must be a tensor of floating .* got int64 \(3, 4\)"),
     "one class": (GOOD[:, :1], LABELS, r"two or more classes, got float32 \(3, 1\)"),

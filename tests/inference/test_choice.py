@@ -30,7 +30,7 @@ def test_small_grey_images_get_a_lenet_and_rows_a_perceptron() -> None:
     assert choose_network(ROWS).network == "mlp"
 
 
-@pytest.mark.parametrize(("channels", "side", "expected"), [(3, 32, 128), (1, 100, 128), (3, 300, 224)])
+@pytest.mark.parametrize(("channels", "side", "expected"), [(3, 32, 160), (1, 160, 160), (3, 161, 224)])
 def test_photos_get_a_pretrained_encoder_at_a_fitting_size(channels: int, side: int, expected: int) -> None:
     choice = choose_network(images(channels, side))
     assert choice.network == "efficientnet-lite0"

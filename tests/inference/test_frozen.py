@@ -75,7 +75,7 @@ def test_grey_images_and_other_sizes_are_brought_to_the_encoder() -> None:
     model = nescio.TrainedModel.train(data, network=TinySpec.kind, settings=QUICK)
     assert model.input_shape == (1, 40, 40)
     assert model.encoder is not None
-    assert model.encoder.spec.input_shape == (3, 128, 128)
+    assert model.encoder.spec.input_shape == (3, 160, 160)
     assert model.predict(data.images).probabilities.shape == (64, 2)
 
 

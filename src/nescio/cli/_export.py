@@ -34,9 +34,9 @@ def export(
 
 
 def _require_place(option: str, file: Path, suffix: str) -> None:
-    if file.suffix.lower() != suffix:
-        raise InputError(f"{option} must name a file that ends in {suffix}, got {file}")
     if not file.parent.is_dir():
         raise InputError(f"{file} can't be written: there is no folder {file.parent}")
     if file.is_dir():
         raise InputError(f"{file} can't be written: it is a folder")
+    if file.suffix.lower() != suffix:
+        raise InputError(f"{option} must name a file that ends in {suffix}, got {file}")

@@ -68,7 +68,7 @@ def half_at_for(num_wrong: int, count: int) -> float:
 
     Args:
         num_wrong: How many held-out inputs the network answers wrongly.
-        count: Of how many.
+        count: How many there are.
 
     Returns:
         From 0.0005 to 0.01, see `Trust`.
@@ -79,7 +79,7 @@ def half_at_for(num_wrong: int, count: int) -> float:
     Example:
         >>> from nescio.posthoc import half_at_for
         >>> round(half_at_for(40, 1000), 4), round(half_at_for(500, 1000), 4)
-        (0.0015, 0.01)
+        (0.0016, 0.01)
     """
     require_whole("count", count)
     require_whole("num_wrong", num_wrong, least=0)

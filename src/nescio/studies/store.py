@@ -76,11 +76,16 @@ class Store:
         Raises:
             DataError: If the file is damaged or was edited.
         """
+        path = self.path_to_read(plan, measurement)
+        return None if path is None else _read_record(path)
+
+    def path_to_read(self, plan: TrainingPlan, measurement: Measurement) -> Path | None:
+        """Where the record is that `read` gives."""
         for version in (measurement.version, *measurement.former_versions):
             settings = measurement.settings() | {"version": version}
             path = self.folder / _file_name_of(settings, plan.description())
             if path.exists():
-                return _read_record(path)
+                return path
         return None
 
     def write(self, record: Record) -> Path:
