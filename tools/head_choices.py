@@ -54,6 +54,12 @@ def measure(data: Any, left_out: str, samples: int, units: int, steps: int, each
     return [100 * figures["accuracy"], 100 * figures["ece"], figures["nll"], found]
 
 
+def mean_in_words(found: list[list[float]]) -> str:
+    """The mean of what `measure` gave several times."""
+    accuracy, ece, nll, auroc_by_u = torch.tensor(found).mean(0).tolist()
+    return f"accuracy {accuracy:.2f} %, ECE {ece:.2f} %, NLL {nll:.3f}, AUROC by u {auroc_by_u:.4f}"
+
+
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -72,12 +78,7 @@ def main() -> None:
             found = []
             for left_out in given.left_out:
                 found.append(measure(data, left_out, given.samples, units, steps, given.each))
-            accuracy, ece, nll, auroc_by_u = torch.tensor(found).mean(0).tolist()
-            print(
-                f"{units:4d} units, {steps:5d} steps: accuracy {accuracy:.2f} %, ECE {ece:.2f} %, "
-                f"NLL {nll:.3f}, AUROC by u {auroc_by_u:.4f}",
-                flush=True,
-            )
+            print(f"{units:4d} units, {steps:5d} steps: {mean_in_words(found)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch
 from nescio.data import load
 from nescio.encoders import EfficientNetLite0Spec
 from nescio.inference._frozen import encoded_data, preprocess_for, pretrained_encoder
-from tools.head_choices import measure
+from tools.head_choices import mean_in_words, measure
 
 SAMPLES = 4_000
 UNITS = 64
@@ -39,12 +39,7 @@ def main() -> None:
         for place in range(len(photos.classes)):
             left_out = f"{place},{len(photos.classes)}"
             found.append(measure(features, left_out, SAMPLES, UNITS, STEPS, each=False))
-        accuracy, ece, nll, auroc = torch.tensor(found).mean(0).tolist()
-        print(
-            f"{size} x {size}: accuracy {accuracy:.2f} %, ECE {ece:.2f} %, NLL {nll:.3f}, AUROC by u "
-            f"{auroc:.4f}",
-            flush=True,
-        )
+        print(f"{size} x {size}: {mean_in_words(found)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -258,6 +258,8 @@ def test_arguments_that_do_not_fit(model, tmp_path):
     with pytest.raises(InputError, match=r"--out must name another file, .*x\.csv is what is read"):
         predict_to_file(model, [tmp_path / "x.csv"], tmp_path / "folder.csv" / ".." / "x.csv")
     with pytest.raises(InputError, match="there is no file or folder"):
+        predict_to_file(model, ["no\0file"], tmp_path / "o.csv")
+    with pytest.raises(InputError, match="there is no file or folder"):
         predict_to_file(model, [tmp_path / "missing"], tmp_path / "o.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.csv", "x.csv"]
     assert (tmp_path / "x.csv").read_text() == "1,2,3\n"

@@ -113,7 +113,7 @@ def predict_to_file(
     plan.form()  # refuses an ending that is none
     if plan.out.is_dir():
         raise InputError(f"--out must name a file, {plan.out} is a folder")
-    if plan.out in (plan.model, *(Path(place).resolve() for place in plan.places)):
+    if plan.out == plan.model or any(_is_file(place, plan.out) for place in plan.places):
         raise InputError(f"--out must name another file, {plan.out} is what is read")
     if on == "ray":
         start_ray()
@@ -130,6 +130,14 @@ def predict_to_file(
         except OSError as error:
             raise _not_written(plan.out, error) from error
         return _predict_alone(plan, on, report)
+
+
+def _is_file(place: str, path: Path) -> bool:
+    """Whether a place, which may be a text, is this file."""
+    try:
+        return Path(place).resolve() == path
+    except (OSError, ValueError):  # no file has such a name
+        return False
 
 
 def _predict_alone(plan: _Plan, on: str, report: Callable[[int, int], None] | None) -> Outcome:

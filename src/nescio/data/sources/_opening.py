@@ -9,14 +9,17 @@ from typing import ClassVar, TypeVar
 
 from nescio._registry import Registry
 from nescio.data._catalog import in_catalog
+from nescio.data._pictures import SUFFIXES as OF_PICTURES
+from nescio.data._table_files import SUFFIXES as OF_TABLES
 from nescio.data.sources._base import Input, Place, Source, printable
+from nescio.data.sources._texts import SUFFIXES as OF_TEXTS
 from nescio.data.sources._texts import TextSource
 from nescio.errors import DataError, InputError
 
 SourceClass = TypeVar("SourceClass", bound=type[Source])
 
 LONGEST_NAME = 60  # characters of a text that stand for it
-FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".npz", ".npy", ".png", ".jpg", ".jpeg")
+FILE_ENDINGS = (".npz", ".npy", *OF_TEXTS, *OF_TABLES, *OF_PICTURES)
 
 # Options of `open_source` as messages call them, and what they go with.
 GOES_WITH = {
