@@ -12,25 +12,23 @@ import typer
 from nescio.errors import NescioError
 
 if TYPE_CHECKING:
-    from nescio.data import Dataset, Table, Texts
+    from nescio.data import LabelledData
     from nescio.inference.model import TrainedModel
     from nescio.opinions.categorical import Prediction
-
-    Data = Dataset | Table | Texts
 
 
 class Measured(NamedTuple):
     """A model, the data it was measured on, what it says of it and of OOD inputs, and the measures."""
 
     model: TrainedModel
-    data: Data
+    data: LabelledData
     prediction: Prediction
     ood: Prediction | None
     measures: dict[str, Any]
 
 
 def card_after_training(
-    out: Path, model: TrainedModel, held_out: Data, prediction: Prediction, data: str
+    out: Path, model: TrainedModel, held_out: LabelledData, prediction: Prediction, data: str
 ) -> None:
     """Write the card beside the model; where that can't be, one line says why, and the model stays.
 
@@ -83,7 +81,7 @@ def _name_of(run: Path) -> str:
     return "" if run.name == "run" else run.name
 
 
-def _split_text(held_out: Data, data: str) -> str:
+def _split_text(held_out: LabelledData, data: str) -> str:
     """How what is held out was chosen, as `open_to_train` and `split` do it."""
     from nescio.data._catalog import in_catalog
     from nescio.data.dataset import PARTS

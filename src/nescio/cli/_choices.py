@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nescio.errors import InputError
 
 if TYPE_CHECKING:
-    from nescio.data import Dataset, Table, Texts
+    from nescio.data import LabelledData
     from nescio.encoders import EncoderSpec
     from nescio.methods import Method
 
@@ -59,7 +59,7 @@ def _is_name(text: str) -> bool:
     return text in ENCODERS or text.startswith("hf:")
 
 
-def network_of(text: str | None, data: Dataset | Table | Texts, method: Method) -> EncoderSpec:
+def network_of(text: str | None, data: LabelledData, method: Method) -> EncoderSpec:
     """The encoder that --encoder names: any that takes such inputs, or its fields as JSON or a JSON file.
 
     What is left out is as the data and the method need it.

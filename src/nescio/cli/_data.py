@@ -14,7 +14,7 @@ from nescio.errors import DataError, InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from nescio.data import Dataset, Table, Texts
+    from nescio.data import LabelledData
 
 app = typer.Typer(help="Data sets: list, fetch, show.", no_args_is_help=True)
 
@@ -97,7 +97,7 @@ def show(
     typer.echo(f"{dataset}: samples in {out}")
 
 
-def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> Dataset | Table | Texts:
+def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> LabelledData:
     from nescio.data import open_source
     from nescio.data._catalog import in_catalog
 

@@ -12,11 +12,10 @@ from nescio.errors import DataError, NescioWarning
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nescio.data import Dataset, Source, StoredArray, Table, Texts
+    from nescio.data import LabelledData, Source, StoredArray
     from nescio.inference._choice import Choice
     from nescio.inference.model import TrainedModel
 
-    Data = Dataset | Table | Texts
 
 HELD_OUT = 0.2
 HELD_OUT_NAME = "held-out"  # what --data calls the part that `train` held out
@@ -29,8 +28,8 @@ LEAST_TOLD_APART = 10  # rows from which on so many classes are no classes
 class Opened(NamedTuple):
     """What is trained on, what is held out, and which network was chosen for it."""
 
-    train: Data
-    held_out: Data
+    train: LabelledData
+    held_out: LabelledData
     choice: Choice
 
 
@@ -64,7 +63,7 @@ def open_to_train(
             require_two_classes(name, source.labels.indices, source.labels.classes)
         choice = choose_network(source, encoder, fine_tune, size)
         pictures = source.labelled(choice.preprocess)
-        whole: Data = pictures
+        whole: LabelledData = pictures
         if choice.preprocess is None:
             height, width = pictures.images.shape[2:]
             choice = replace(choice, reason=f"{choice.reason}, brought to {height} x {width}")
@@ -76,7 +75,7 @@ def open_to_train(
     return Opened(train, held_out, choice)
 
 
-def _require_classes(name: str, source: Source, whole: Data) -> None:
+def _require_classes(name: str, source: Source, whole: LabelledData) -> None:
     """Refuse labels that are of one class only, or no classes at all."""
     from nescio.data._labels import require_two_classes
     from nescio.data.sources._tables import TableFile
@@ -92,7 +91,7 @@ def _require_classes(name: str, source: Source, whole: Data) -> None:
         )
 
 
-def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> LabelledData:
     """Labelled data to test a model on: the test split of a catalog name, or your own."""
     from nescio.data import TextPreprocess, open_source
     from nescio.data._catalog import in_catalog
@@ -103,7 +102,9 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
     return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
 
 
-def open_training(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+def open_training(
+    model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None
+) -> LabelledData:
     """What a model was trained on: a catalog name's training split, or your own without what was held out."""
     from nescio.data import open_source
     from nescio.data._catalog import in_catalog
@@ -117,7 +118,7 @@ def open_training(model: TrainedModel, name: str, data_dir: Path | None, label: 
     return open_for(model, name, data_dir, label)
 
 
-def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
+def open_held_out(model: TrainedModel, data_dir: Path | None) -> LabelledData:
     """The part of the data that `train` held out, found again by what the model file says of it."""
     from nescio.data import open_source
     from nescio.data._catalog import in_catalog
@@ -147,7 +148,9 @@ def open_held_out(model: TrainedModel, data_dir: Path | None) -> Data:
     return part
 
 
-def _split_again(model: TrainedModel, made: Mapping[str, Any], data_dir: Path | None) -> tuple[Data, Data]:
+def _split_again(
+    model: TrainedModel, made: Mapping[str, Any], data_dir: Path | None
+) -> tuple[LabelledData, LabelledData]:
     """The user's own data in two as `train` split them: what was trained on, and what was held out.
 
     made: what the model file says of it.
@@ -161,14 +164,16 @@ def _split_again(model: TrainedModel, made: Mapping[str, Any], data_dir: Path | 
     return split(whole, made["share"], made["seed"])
 
 
-def held_out_digest(model: TrainedModel, part: Data) -> str:
+def held_out_digest(model: TrainedModel, part: LabelledData) -> str:
     """What tells held-out data from any other, as the model takes it."""
     from nescio.inference._train import digest_of, samples_of
 
     return digest_of(samples_of(model, part))
 
 
-def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+def open_unseen(
+    model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None
+) -> LabelledData:
     """Labelled data that had no part in the training: what `train` held out, or others that are not known."""
     if name == HELD_OUT_NAME and not Path(name).exists():
         return open_held_out(model, data_dir)
@@ -184,7 +189,9 @@ def open_unseen(model: TrainedModel, name: str, data_dir: Path | None, label: st
     return data
 
 
-def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> Data:
+def open_for_promise(
+    model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None
+) -> LabelledData:
     """Labelled data to make a promise from, which had no part in what the model says."""
     data = open_unseen(model, name, data_dir, label)
     if _was_calibrated_on(model, data):
@@ -195,7 +202,7 @@ def open_for_promise(model: TrainedModel, name: str, data_dir: Path | None, labe
     return data
 
 
-def _was_calibrated_on(model: TrainedModel, data: Data) -> bool:
+def _was_calibrated_on(model: TrainedModel, data: LabelledData) -> bool:
     """Whether temperature and trust were fitted to exactly these data."""
     from nescio.inference._calibration import CALIBRATED_ON
 
@@ -203,7 +210,7 @@ def _was_calibrated_on(model: TrainedModel, data: Data) -> bool:
     return calibrated_on is not None and calibrated_on == held_out_digest(model, data)
 
 
-def warn_of_calibrated(model: TrainedModel, data: Data, name: str) -> None:
+def warn_of_calibrated(model: TrainedModel, data: LabelledData, name: str) -> None:
     """Say where temperature and trust were fitted to these data."""
     import warnings
 

@@ -18,7 +18,7 @@ from nescio.cli._options import DataDir, Label
 from nescio.errors import ModelFileError, TrainingError
 
 if TYPE_CHECKING:
-    from nescio.data import Dataset, Table, Texts
+    from nescio.data import LabelledData
     from nescio.inference.model import TrainedModel
     from nescio.opinions.categorical import Prediction
     from nescio.training import TrainingSettings
@@ -181,7 +181,7 @@ def train(
         _require_learned(out, model, how)
 
 
-def _save_and_tell(out: Path, model: TrainedModel, test: Dataset | Table | Texts, data: str) -> None:
+def _save_and_tell(out: Path, model: TrainedModel, test: LabelledData, data: str) -> None:
     """Write the model file, say what it reaches on the held-out part, and write its card."""
     from nescio.inference._layers import predict_kept
     from nescio.inference._model_file import MODEL_NAME
@@ -223,9 +223,7 @@ def _print_posthoc(model: TrainedModel) -> None:
     typer.echo(what, err=True)
 
 
-def _print_result(
-    path: Path, model: TrainedModel, test: Dataset | Table | Texts, prediction: Prediction
-) -> None:
+def _print_result(path: Path, model: TrainedModel, test: LabelledData, prediction: Prediction) -> None:
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
 

@@ -3,7 +3,7 @@ from ._loading import load
 from ._schema import TableSchema
 from ._stored import StoredArray
 from ._values import Picture, Row, Text
-from .dataset import Dataset, Table, Texts
+from .dataset import Dataset, LabelledData, Table, Texts
 from .preprocess import ImagePreprocess, Preprocess, RowPreprocess, TextPreprocess
 from .sources import (
     Input,
@@ -23,6 +23,7 @@ __all__ = [
     "Dataset",
     "ImagePreprocess",
     "Input",
+    "LabelledData",
     "Labels",
     "MemorySource",
     "Picture",

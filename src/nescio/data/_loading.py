@@ -14,7 +14,7 @@ from nescio.data import _rendered
 from nescio.data._catalog import CIFAR10, CLINC150, ENTRIES, GENERATED, Entry, glyph_classes
 from nescio.data._readers import read_cifar, read_idx_pair
 from nescio.data._sets import read_clinc, read_clinc_out_of_scope, read_keel, read_orange
-from nescio.data.dataset import Dataset, Table, Texts
+from nescio.data.dataset import Dataset, LabelledData, Table, Texts
 from nescio.errors import DataError, InputError
 
 IMAGE_READERS = {"idx": read_idx_pair, "cifar": read_cifar}
@@ -73,7 +73,7 @@ def load(
     download: bool = True,
     known: Sequence[int] | None = None,
     seed: int | None = None,
-) -> Dataset | Table | Texts:
+) -> LabelledData:
     """A data set of the catalog, in memory; `nescio data list` names what there is.
 
     Args:

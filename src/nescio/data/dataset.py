@@ -251,6 +251,9 @@ class Texts(_Labelled):
         return {"texts": tuple(self.texts[position] for position in positions.tolist())}
 
 
+LabelledData = Dataset | Table | Texts  # what is trained, calibrated and measured on
+
+
 def _check_tensors(name: str, **fields: object) -> None:
     for field, value in fields.items():
         takes_stored = field != "labels"

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data.dataset import PARTS, Dataset, Table, Texts
+from nescio.data.dataset import PARTS, LabelledData
 from nescio.errors import DataError, InputError
 
-Data = TypeVar("Data", bound=Dataset | Table | Texts)
+Data = TypeVar("Data", bound=LabelledData)
 ROUNDS = 4  # in which groups are tried on the other side
 _PART_NAMES = {
     "train": ("train", "training"),
@@ -59,7 +59,7 @@ def split(
 
 
 def held_out_rows(
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     share: float,
     seed: int,
     *,
@@ -96,7 +96,7 @@ def part_of(name: str) -> int | None:
     return None
 
 
-def _named_part(data: Dataset | Table | Texts) -> Tensor | None:
+def _named_part(data: LabelledData) -> Tensor | None:
     """Where the part lies that the data names itself to be held out; None where it names none."""
     if data.parts is None:
         return None
@@ -107,7 +107,7 @@ def _named_part(data: Dataset | Table | Texts) -> Tensor | None:
     return None
 
 
-def _by_chance(data: Dataset | Table | Texts, share: float, seed: int) -> Tensor:
+def _by_chance(data: LabelledData, share: float, seed: int) -> Tensor:
     count = int(len(data) * share)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
     order = order[data.labels[order].argsort(stable=True)]
@@ -120,7 +120,7 @@ def _by_chance(data: Dataset | Table | Texts, share: float, seed: int) -> Tensor
     return held_out
 
 
-def _by_group(data: Dataset | Table | Texts, groups: Tensor, share: float, seed: int) -> Tensor:
+def _by_group(data: LabelledData, groups: Tensor, share: float, seed: int) -> Tensor:
     """Whole groups, largest first, where each brings the classes nearer to their share."""
     codes = group_codes(data.name, groups, len(data))
     num_groups = int(codes.max()) + 1

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nescio._kinds import InputKind
-from nescio.data import Dataset, Table, Texts
+from nescio.data import LabelledData
 from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows
 from nescio.encoders.base import INPUTS
@@ -60,7 +60,7 @@ def require_wanted(posthoc: object) -> str:
     return str(posthoc)
 
 
-def rows_set_aside(data: Dataset | Table | Texts, posthoc: str, seed: int) -> Tensor | None:
+def rows_set_aside(data: LabelledData, posthoc: str, seed: int) -> Tensor | None:
     """Where the samples lie that are set aside for calibration, bool (N,); None where there are too few.
 
     Of every class alike, whole groups where the data has groups, and what the data calls its validation part

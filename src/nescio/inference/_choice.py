@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from nescio._kinds import InputKind
-from nescio.data import Dataset, ImagePreprocess, Preprocess, Table, Texts
+from nescio.data import Dataset, ImagePreprocess, LabelledData, Preprocess, Table, Texts
 from nescio.data.preprocess import BYTES
 from nescio.data.sources._pictures import PictureSource
 from nescio.encoders import ENCODERS, Ability, EncoderSpec, make_encoder
@@ -15,7 +15,6 @@ from nescio.encoders._hf_files import HF_PREFIX
 from nescio.errors import InputError
 from nescio.inference._frozen import preprocess_for
 
-Data = Dataset | Table | Texts
 Network = EncoderSpec | str | nn.Module
 
 LARGEST_LENET_SIDE = 64  # grey images up to this size are digits, letters, signs: a LeNet learns them
@@ -44,7 +43,7 @@ class Choice:
 
 
 def choose_network(
-    data: Data | PictureSource,
+    data: LabelledData | PictureSource,
     network: Network | None = None,
     fine_tune: bool = False,
     size: int | None = None,
@@ -92,7 +91,7 @@ class _Form:
     side: int = 0
 
 
-def _form_of(data: Data | PictureSource) -> _Form:
+def _form_of(data: LabelledData | PictureSource) -> _Form:
     if isinstance(data, Texts):
         return _Form(InputKind.TEXTS, f"{data.name}: {len(data):,} texts")
     if isinstance(data, Table):

@@ -25,6 +25,7 @@ from nescio._memory import freed_memory_kept
 from nescio.data import (
     Dataset,
     ImagePreprocess,
+    LabelledData,
     Preprocess,
     RowPreprocess,
     StoredArray,
@@ -167,7 +168,7 @@ def encoded_data(
     spec: EncoderSpec,
     module: nn.Module,
     preprocess: Preprocess,
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     on_encoding: OnEncoding | None = None,
 ) -> Table:
     """Turn a data set into the table of its features, from the cache where they are there.

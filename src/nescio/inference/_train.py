@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio._files import digest
-from nescio.data import Dataset, Preprocess, Source, Table, Texts
+from nescio.data import Dataset, LabelledData, Preprocess, Source, Table, Texts
 from nescio.encoders import EncoderSpec, spec_to_dict
 from nescio.errors import DataError, InputError
 from nescio.inference._calibration import calibrate, summary_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 
-def check_data(data: Dataset | Table | Texts, settings: TrainingSettings, is_frozen: bool) -> None:
+def check_data(data: LabelledData, settings: TrainingSettings, is_frozen: bool) -> None:
     """Refuse data with fewer than two classes present, and augmentation where the network gets no images.
 
     is_frozen: whether it gets the features of a frozen encoder instead.
@@ -45,7 +45,7 @@ def check_data(data: Dataset | Table | Texts, settings: TrainingSettings, is_fro
         )
 
 
-def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | Texts) -> None:
+def _check_held_out(held_out: LabelledData, data: LabelledData) -> None:
     """Refuse held-out data of another kind, or with inputs of another shape, than the training data."""
     if held_out.kind is not data.kind:
         raise DataError(
@@ -59,9 +59,7 @@ def _check_held_out(held_out: Dataset | Table | Texts, data: Dataset | Table | T
         raise DataError(f"held_out must have inputs {expected} like the training data, got {found}")
 
 
-def split_off(
-    data: Dataset | Table | Texts, set_aside: Tensor | None
-) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
+def split_off(data: LabelledData, set_aside: Tensor | None) -> tuple[LabelledData, LabelledData | None]:
     """What is trained on, and what is set aside for calibration; None for nothing."""
     if set_aside is None:
         return data, None
@@ -81,8 +79,8 @@ class EncodedData:
     @classmethod
     def of(
         cls,
-        data: Dataset | Table | Texts,
-        held_out: Dataset | Table | Texts | Source | None,
+        data: LabelledData,
+        held_out: LabelledData | Source | None,
         choice: Choice,
         on_encoding: OnEncoding | None,
     ) -> EncodedData:
@@ -104,9 +102,9 @@ class EncodedData:
 
 def train_network(
     model: TrainedModel,
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     settings: TrainingSettings,
-    held_out: Dataset | Table | Texts | Source | None,
+    held_out: LabelledData | Source | None,
     run_dir: str | Path | None,
     report: Callable[[dict[str, float]], None] | None,
     encoder: EncoderSpec | None = None,
@@ -151,7 +149,7 @@ def train_network(
 def _describe_run(
     model: TrainedModel,
     settings: TrainingSettings,
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     samples: Samples,
     watched: Samples | None,
     encoder: EncoderSpec | None,
@@ -177,8 +175,8 @@ def _describe_run(
 
 def calibrated_after_training(
     model: TrainedModel,
-    training: Dataset | Table | Texts,
-    calibration: Dataset | Table | Texts | None,
+    training: LabelledData,
+    calibration: LabelledData | None,
     posthoc: str,
     is_encoded: bool = False,
 ) -> TrainedModel:
@@ -197,7 +195,7 @@ def calibrated_after_training(
 
 
 def with_seen(
-    model: TrainedModel, data: Dataset | Table | Texts, held_out: Dataset | Table | Texts | Source | None
+    model: TrainedModel, data: LabelledData, held_out: LabelledData | Source | None
 ) -> TrainedModel:
     """Keep digests of what the model was trained on."""
     new = None
@@ -206,12 +204,12 @@ def with_seen(
     return replace(model, seen=SeenSamples.of(model.preprocess.inputs_of(data), new))
 
 
-def samples_of(model: TrainedModel, data: Dataset | Table | Texts) -> Samples:
+def samples_of(model: TrainedModel, data: LabelledData) -> Samples:
     """Make samples for the training loop, with labels that count the model's classes."""
     return Samples(model.preprocess.inputs_of(data), labels_among(model.classes, data))
 
 
-def labels_among(classes: Sequence[str], data: Dataset | Table | Texts) -> Tensor:
+def labels_among(classes: Sequence[str], data: LabelledData) -> Tensor:
     """Translate the labels of a data set (N,) to places among these classes."""
     unknown = [name for name in data.classes if name not in classes]
     if unknown:

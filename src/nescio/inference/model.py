@@ -15,6 +15,7 @@ from nescio._checks import require_whole
 from nescio.data import (
     Dataset,
     ImagePreprocess,
+    LabelledData,
     Preprocess,
     RowPreprocess,
     Source,
@@ -125,13 +126,13 @@ class TrainedModel:
     @classmethod
     def train(
         cls,
-        data: Dataset | Table | Texts | Source,
+        data: LabelledData | Source,
         method: Method | str | None = None,
         network: EncoderSpec | str | nn.Module | None = None,
         settings: TrainingSettings | None = None,
         *,
         fine_tune: bool = False,
-        held_out: Dataset | Table | Texts | Source | None = None,
+        held_out: LabelledData | Source | None = None,
         run_dir: str | Path | None = None,
         report: Callable[[dict[str, float]], None] | None = None,
         on_encoding: OnEncoding | None = None,
@@ -228,8 +229,8 @@ class TrainedModel:
 
     def calibrated(
         self,
-        training: Dataset | Table | Texts | Source,
-        held_out: Dataset | Table | Texts | Source,
+        training: LabelledData | Source,
+        held_out: LabelledData | Source,
         posthoc: str = "all",
         *,
         kind: str | None = None,
@@ -321,7 +322,7 @@ class TrainedModel:
         """The shape of one raw input, without the batch axis."""
         return self.preprocess.input_shape
 
-    def labels_of(self, data: Dataset | Table | Texts) -> Tensor:
+    def labels_of(self, data: LabelledData) -> Tensor:
         """Translate the labels of a data set to this model's class indices.
 
         Args:
@@ -585,7 +586,7 @@ def untrained_model(
 
 
 def _untrained_model_for(
-    data: Dataset | Table | Texts, method: Method | str | None, choice: Choice, seed: int
+    data: LabelledData, method: Method | str | None, choice: Choice, seed: int
 ) -> TrainedModel:
     """Build a model for a data set; the model keeps how the data was brought to its form."""
     network = choice.network

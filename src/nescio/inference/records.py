@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from nescio._kinds import InputKind
-from nescio.data import Dataset, Table, Texts
+from nescio.data import Dataset, LabelledData, Table, Texts
 from nescio.data.sources import Input, MemorySource, Place, Source, TextSource, open_sources
 from nescio.errors import DataError, InputError, NescioError, NotFiniteError
 from nescio.opinions.categorical import Prediction
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 Record = dict[str, Any]
-Inputs = Source | Dataset | Table | Texts | Tensor | str | Path | Sequence[str | Path | Place]
+Inputs = Source | LabelledData | Tensor | str | Path | Sequence[str | Path | Place]
 
 FIELDS = (
     "name",

@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from nescio._files import write_atomically
-from nescio.data import Dataset, Table, Texts
+from nescio.data import LabelledData
 from nescio.encoders._hf_files import HUB_ID
 from nescio.errors import DataError, FetchError, InputError, MissingExtraError
 from nescio.inference._model_file import MODEL_NAME
@@ -37,7 +37,7 @@ def save_pretrained(
     model: TrainedModel,
     folder: str | Path,
     *,
-    data: Dataset | Table | Texts | None = None,
+    data: LabelledData | None = None,
     ood: Prediction | None = None,
     context: CardContext | None = None,
     run_dir: str | Path | None = None,
@@ -96,7 +96,7 @@ def push_to_hub(
     model: TrainedModel,
     repo_id: str,
     *,
-    data: Dataset | Table | Texts | None = None,
+    data: LabelledData | None = None,
     ood: Prediction | None = None,
     context: CardContext | None = None,
     run_dir: str | Path | None = None,
@@ -201,7 +201,7 @@ def from_pretrained(
 
 def _write_measured_card(
     model: TrainedModel,
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     folder: Path,
     ood: Prediction | None,
     context: CardContext | None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from nescio._files import write_atomically
 from nescio._kinds import InputKind
-from nescio.data import Dataset, Table, Texts
+from nescio.data import LabelledData
 from nescio.errors import DataError, InputError
 from nescio.inference.model import TrainedModel
 from nescio.opinions.categorical import Prediction
@@ -68,7 +68,7 @@ class CardContext:
 
 def write_card(
     model: TrainedModel,
-    data: Dataset | Table | Texts,
+    data: LabelledData,
     folder: str | Path,
     *,
     prediction: Prediction | None = None,
@@ -135,7 +135,7 @@ class CardContent:
     """
 
     def __init__(
-        self, model: TrainedModel, data: Dataset | Table | Texts, results: Results, context: CardContext
+        self, model: TrainedModel, data: LabelledData, results: Results, context: CardContext
     ) -> None:
         from nescio.reports._figures import draw_figures
 

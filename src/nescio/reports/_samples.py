@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio.data import Dataset, Table, TableSchema, Texts
+from nescio.data import Dataset, LabelledData, Table, TableSchema, Texts
 from nescio.data._columns import as_number
 from nescio.reports._results import Results
 
@@ -57,7 +57,7 @@ class Sample:
 
 
 def samples_at(
-    data: Dataset | Table | Texts, results: Results, classes: Sequence[str], positions: Tensor
+    data: LabelledData, results: Results, classes: Sequence[str], positions: Tensor
 ) -> list[Sample]:
     """The inputs at some positions, in this order.
 
@@ -87,21 +87,21 @@ def samples_at(
     return samples
 
 
-def column_names(data: Dataset | Table | Texts) -> tuple[str, ...]:
+def column_names(data: LabelledData) -> tuple[str, ...]:
     """The columns of a table that are shown; none for other data."""
     if not isinstance(data, Table):
         return ()
     return _schema_of(data).names[:MOST_COLUMNS]
 
 
-def count_columns(data: Dataset | Table | Texts) -> int:
+def count_columns(data: LabelledData) -> int:
     """The columns that there are of a table; none for other data."""
     if not isinstance(data, Table):
         return 0
     return len(_schema_of(data).names)
 
 
-def _shown_inputs(data: Dataset | Table | Texts) -> list[dict[str, Any]]:
+def _shown_inputs(data: LabelledData) -> list[dict[str, Any]]:
     """For each input the one argument of `Sample` that shows it."""
     if len(data) == 0:
         return []

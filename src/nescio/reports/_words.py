@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from nescio._kinds import InputKind
-from nescio.data import Dataset, Table, Texts
+from nescio.data import LabelledData, Table, Texts
 from nescio.inference.model import DEFAULT_MAX_UNCERTAINTY, TrainedModel
 from nescio.methods import method_to_dict
 from nescio.reports._results import Results
@@ -63,7 +63,7 @@ def short_name(text: str, length: int = LONGEST_NAME) -> str:
     return plain[: length - 1] + "…"
 
 
-def purpose_sentence(model: TrainedModel, data: Dataset | Table | Texts) -> str:
+def purpose_sentence(model: TrainedModel, data: LabelledData) -> str:
     """What the model is for, in one sentence."""
     one = ONE_OF[data.kind]
     if len(model.classes) > NAMED_CLASSES:
@@ -72,7 +72,7 @@ def purpose_sentence(model: TrainedModel, data: Dataset | Table | Texts) -> str:
     return f"This model says of {one} whether it is {', '.join(names[:-1])} or {names[-1]}."
 
 
-def summary_sentences(model: TrainedModel, data: Dataset | Table | Texts, results: Results) -> list[str]:
+def summary_sentences(model: TrainedModel, data: LabelledData, results: Results) -> list[str]:
     """How good it is, in two or three sentences."""
     kind = data.kind.value
     label, share_of_most = results.most_frequent
@@ -194,7 +194,7 @@ def doubt_measure(results: Results) -> str:
     return "uncertainty" if results.has_evidence else "entropy"
 
 
-def facts(model: TrainedModel, data: Dataset | Table | Texts, split: str) -> list[Fact]:
+def facts(model: TrainedModel, data: LabelledData, split: str) -> list[Fact]:
     """What was trained on what, and measured on what."""
     trained_on = model.training.get("data", {})
     rows = []
@@ -232,7 +232,7 @@ def _posthoc_text(model: TrainedModel, kind: str) -> str:
     return "; ".join(parts)
 
 
-def _inputs_text(model: TrainedModel, data: Dataset | Table | Texts) -> str:
+def _inputs_text(model: TrainedModel, data: LabelledData) -> str:
     shape = model.input_shape
     if model.preprocess.kind is InputKind.IMAGES:
         colour = {1: "grey", 3: "colour"}.get(shape[0], f"{shape[0]} channels")

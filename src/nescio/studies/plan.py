@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from nescio.data import Dataset, Table, Texts, load
+from nescio.data import LabelledData, Table, load
 from nescio.encoders import spec_from_dict
 from nescio.errors import InputError
 from nescio.inference._frozen import encoded_data, preprocess_for, pretrained_encoder
@@ -46,9 +46,9 @@ class DataPart:
     classes: tuple[str, ...] = ()
     features: Settings | None = None
 
-    def load(self, split: str) -> Dataset | Table | Texts:
+    def load(self, split: str) -> LabelledData:
         """The part of a split, "train" or "test"."""
-        whole: Dataset | Table | Texts
+        whole: LabelledData
         if self.features is None:
             whole = load(self.data, split)
         else:
@@ -163,7 +163,7 @@ class TrainingPlan:
         except TypeError as error:
             raise InputError(f"settings do not fit TrainingSettings: {error}") from error
 
-    def load_data(self) -> tuple[Dataset | Table | Texts, Dataset | Table | Texts | None]:
+    def load_data(self) -> tuple[LabelledData, LabelledData | None]:
         """The samples to train on, and those that are kept apart; None where there are none."""
         data = self.part.load("train")
         set_aside = self.held_out + self.calibration
@@ -175,7 +175,7 @@ class TrainingPlan:
             return trained_on, None
         return trained_on, data.take(order[: self.held_out].sort().values)
 
-    def load_calibration(self) -> Dataset | Table | Texts:
+    def load_calibration(self) -> LabelledData:
         """The samples that are set aside for what is fitted after the training.
 
         Raises:

@@ -17,7 +17,7 @@ from nescio.errors import InputError
 
 if TYPE_CHECKING:
     from nescio.data._schema import TableSchema
-    from nescio.data.dataset import Dataset, Table, Texts
+    from nescio.data.dataset import LabelledData
 
 _CLASSES: dict[InputKind, type[Preprocess]] = {}
 
@@ -113,7 +113,7 @@ class Preprocess(ABC):
     def _from_fields(cls, fields: dict[str, Any]) -> Preprocess:
         """One of this kind from what `to_dict` gave, without the kind."""
 
-    def inputs_of(self, data: Dataset | Table | Texts) -> Any:
+    def inputs_of(self, data: LabelledData) -> Any:
         """All inputs of a data set as `prepare` gives them, (N, *input_shape).
 
         Args:

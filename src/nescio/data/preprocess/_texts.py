@@ -21,7 +21,7 @@ from nescio.errors import DataError, InputError, MissingExtraError, NescioWarnin
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-    from nescio.data.dataset import Dataset, Table, Texts
+    from nescio.data.dataset import LabelledData
 
 # No more of a text is looked at: a token is seldom longer, and a megabyte then costs no more than a page.
 CHARACTERS_PER_TOKEN = 64
@@ -129,7 +129,7 @@ class TextPreprocess(Preprocess):
         """All of it."""
         return self
 
-    def inputs_of(self, data: Dataset | Table | Texts) -> Tensor:
+    def inputs_of(self, data: LabelledData) -> Tensor:
         """The tokens of all texts, (N, max_length).
 
         Args:

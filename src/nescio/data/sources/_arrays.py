@@ -20,7 +20,7 @@ from torch import Tensor
 from nescio.data._labels import counted, is_no_label
 from nescio.data._npy_rows import rows_of_npy
 from nescio.data._stored import ConvertedRows, StoredArray, as_float32, is_resident
-from nescio.data.dataset import Dataset, Table, Texts
+from nescio.data.dataset import LabelledData
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data, printable
 from nescio.errors import DataError
@@ -97,7 +97,7 @@ class ArrayFile(Source):
         assert isinstance(classes, np.ndarray | None)
         return _labels(self._place.short_name, labels, classes, len(self._inputs))
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
+    def labelled(self, preprocess: Preprocess | None = None) -> LabelledData:
         """All of them; images must be bytes, in any order of the axes, and features finite."""
         labels = self.labels
         if labels is None:

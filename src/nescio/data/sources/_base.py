@@ -16,7 +16,7 @@ from torch import Tensor
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray, as_float32
 from nescio.data._values import Text, Value
-from nescio.data.dataset import Dataset, Table, Texts
+from nescio.data.dataset import Dataset, LabelledData, Table, Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._preparing import Prepared, prepare_inputs
 from nescio.errors import DataError
@@ -200,7 +200,7 @@ class Source(ABC):
         """
         return None
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
+    def labelled(self, preprocess: Preprocess | None = None) -> LabelledData:
         """All inputs with their labels as tensors in memory, to train on or to evaluate with.
 
         Args:

@@ -17,7 +17,7 @@ from nescio.data._loading import load
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray
 from nescio.data._values import Picture
-from nescio.data.dataset import Dataset, Table, Texts
+from nescio.data.dataset import Dataset, LabelledData, Table, Texts
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 from nescio.data.sources._preparing import Prepared
@@ -90,7 +90,7 @@ class MemorySource(Source):
             return _ImagesOfAnotherSize(self.inputs, self.name).prepared(preprocess)
         return super().prepared(preprocess)
 
-    def labelled(self, preprocess: Preprocess | None = None) -> Dataset | Table | Texts:
+    def labelled(self, preprocess: Preprocess | None = None) -> LabelledData:
         """The tensors themselves: nothing is copied."""
         if self._labels is None:
             return super().labelled(preprocess)  # which says that there are none
@@ -145,5 +145,5 @@ class CatalogSource(MemorySource):
         cls, place: Place, *, split: str = "test", data_dir: str | Path | None = None, **_: Any
     ) -> MemorySource | TextSource:
         """Load it, fetching it first where it is not here."""
-        data: Dataset | Table | Texts = load(place.name, split, data_dir=data_dir)
+        data: LabelledData = load(place.name, split, data_dir=data_dir)
         return TextSource.of(data) if isinstance(data, Texts) else cls.of(data)

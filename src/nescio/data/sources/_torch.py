@@ -20,7 +20,7 @@ from nescio._fetch.store import cache_dir
 from nescio.data._labels import counted
 from nescio.data._row_writer import StoredArrayWriter, read_notes
 from nescio.data._stored import StoredArray, is_resident, stored_once
-from nescio.data.dataset import Dataset, Table, Texts
+from nescio.data.dataset import Dataset, LabelledData, Table, Texts
 from nescio.errors import DataError, InputError
 
 AT_ONCE = 64  # samples that are read one by one are put together to so many
@@ -43,7 +43,7 @@ def from_torch(
     classes: Sequence[str] | None = None,
     name: str = "data",
     fingerprint: str | None = None,
-) -> Dataset | Table | Texts:
+) -> LabelledData:
     """Take over data of a PyTorch program: every sample is read once; many are kept on the disk.
 
     A sample is a pair of an input and its label, or a dictionary of both. Inputs are images (bytes, or
@@ -128,7 +128,7 @@ def _as_data(
     labels: list[Label],
     data: object,
     classes: Sequence[str] | None,
-) -> Dataset | Table | Texts:
+) -> LabelledData:
     indices, names = _counted_labels(name, labels, classes, _own_classes(data))
     if isinstance(inputs, tuple):
         return Texts(inputs, indices, names, name)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nescio.data import Dataset, StoredArray, Table, Texts
+from nescio.data import LabelledData, StoredArray, Texts
 from nescio.encoders import features_of
 from nescio.errors import InputError
 from nescio.inference._calibration import calibrate
@@ -28,8 +28,6 @@ from nescio.posthoc.scores import LOGIT_SCORES, KNNScore, MahalanobisScore, ViMS
 from nescio.studies.measurement import Measurement, Numbers
 from nescio.studies.plan import DataPart, TrainingPlan
 from nescio.training import Samples, as_input
-
-Data = Dataset | Table | Texts
 
 NEIGHBOUR = 5  # whose distance is the score of kNN
 MOST_NEIGHBOURS = 20_000  # training samples that inputs are compared with
@@ -195,7 +193,7 @@ def scores_of(model: TrainedModel, known: DataPart, ood: Mapping[str, DataPart],
     return {"samples": len(labels), "scores": scores, "ood": found}
 
 
-def _predict(model: TrainedModel, data: Data, seed: int) -> Any:
+def _predict(model: TrainedModel, data: LabelledData, seed: int) -> Any:
     inputs = data.inputs
     if isinstance(data, Texts):
         raise InputError(f"{data.name}: texts are measured as features of an encoder, got texts")
@@ -203,7 +201,7 @@ def _predict(model: TrainedModel, data: Data, seed: int) -> Any:
     return model.predict(inputs, generator=torch.Generator().manual_seed(seed))
 
 
-def _samples_of(model: TrainedModel, data: Data) -> Samples:
+def _samples_of(model: TrainedModel, data: LabelledData) -> Samples:
     """Data with labels that count the model's classes."""
     return Samples(model.preprocess.inputs_of(data), model.labels_of(data))
 
@@ -213,7 +211,7 @@ def _network(model: TrainedModel) -> Any:
     return model.method.members(model.module)[0]
 
 
-def _outputs(model: TrainedModel, data: Data) -> tuple[Tensor, Tensor]:
+def _outputs(model: TrainedModel, data: LabelledData) -> tuple[Tensor, Tensor]:
     """Features below the head (N, F), and logits (N, K), of data."""
     network = _network(model).eval()
     features = []
