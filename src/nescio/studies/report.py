@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nescio._files import write_atomically
 from nescio.errors import DataError
@@ -130,6 +132,48 @@ def machines(results: Sequence[Result]) -> list[str]:
             machine = f"{hardware['processor']}, {hardware['cores']} cores, {hardware['threads']} threads"
             said[f"{machine}; {versions}"] = None
     return list(said)
+
+
+def training_columns(found: Sequence[Result]) -> dict[str, str]:
+    """What all studies say of the trainings of an arm, by the heading of the column.
+
+    Args:
+        found: Results of the arm, one or more, of one seed each.
+    """
+    training = found[0].training["training"]
+    seconds = []
+    for result in found:
+        provenance = next(iter(result.provenance.values()), {})
+        if provenance.get("training_seconds") is not None:
+            seconds.append(provenance["training_seconds"])
+    return {
+        "seeds": ", ".join(str(result.seed) for result in found),
+        "epochs": str(training["epochs"]),
+        "batch": str(training["batch_size"]),
+        "rate": f"{training['learning_rate']:g}, {training['schedule']}",
+        "training, s": f"{statistics.fmean(seconds):.0f}" if seconds else "-",
+    }
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings in a row: the name and the value of each."""
+    said = []
+    for name, value in settings.items():
+        said.append(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    return ", ".join(said)
+
+
+def settings_table(caption: str, rows: Sequence[Mapping[str, str]]) -> Table | None:
+    """The table of settings; None if there is no row.
+
+    Args:
+        caption: What it shows, below it.
+        rows: The cells of each row by the headings of the columns, the same in all.
+    """
+    if not rows:
+        return None
+    cells = [list(row.values()) for row in rows]
+    return Table("settings", "Settings, seeds and time", caption, list(rows[0]), cells)
 
 
 def render(report: Report, template: str) -> str:

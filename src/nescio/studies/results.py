@@ -87,6 +87,19 @@ def read_results(experiments: Sequence[Experiment], store: Store) -> list[Result
     return results
 
 
+def unfinished(experiments: Sequence[Experiment], results: Sequence[Result]) -> list[Experiment]:
+    """Those of the experiments whose measurements are not all among the results."""
+    measured: dict[tuple[str, str, int], Mapping[str, Any]] = {}
+    for result in results:
+        measured[result.comparison, result.arm, result.seed] = result.numbers
+    missing = []
+    for experiment in experiments:
+        present = measured.get((experiment.comparison, experiment.arm, experiment.plan.seed), {})
+        if any(measurement.name not in present for measurement in experiment.measurements):
+            missing.append(experiment)
+    return missing
+
+
 def _result(experiment: Experiment, records: Mapping[str, Record]) -> Result:
     numbers = {}
     settings = {}

@@ -8,6 +8,7 @@ from tests.studies.small import one
 from nescio.errors import InputError
 from nescio.studies._claims import NOT_REPRODUCED, PARTLY
 from nescio.studies.report import MARKDOWN, Report, render
+from nescio.studies.results import unfinished
 from nescio.studies.runner import store_in
 from nescio.studies.sensoy2018 import _report as report
 from nescio.studies.sensoy2018._claims import CLAIMS, check_all
@@ -101,21 +102,20 @@ def test_the_quick_run_is_not_taken_for_the_paper(text, made):
 
 
 def test_settings_and_hardware_are_said(made, results):
-    rows = made.settings.rows
-    assert ("digits", "L2", "0, 1") in [tuple(row[:3]) for row in rows]
-    dropout = next(row for row in rows if row[1] == "Dropout")
-    assert dropout[3:5] == ("2", "64")
-    assert dropout[6] == "100"
-    assert dropout[7] == "4 / 2"  # when measured, when attacked
-    assert "dropout 0.5" in dropout[8]
-    assert "samples" not in dropout[8]
-    assert next(row for row in rows if row[1] == "EDL")[7] == "-"
+    rows = [dict(zip(made.settings.header, row, strict=True)) for row in made.settings.rows]
+    assert ("digits", "L2", "0, 1") in [(row["data"], row["method"], row["seeds"]) for row in rows]
+    dropout = next(row for row in rows if row["method"] == "Dropout")
+    assert (dropout["epochs"], dropout["batch"], dropout["kept apart"]) == ("2", "64", "100")
+    assert dropout["samples"] == "4 / 2"  # when measured, when attacked
+    assert "dropout 0.5" in dropout["settings"]
+    assert "samples" not in dropout["settings"]
+    assert next(row for row in rows if row["method"] == "EDL")["samples"] == "-"
     hardware = results.results[0].provenance["known"]["hardware"]
     assert f"{hardware['cores']} cores, {hardware['threads']} threads" in made.hardware[0]
 
 
 def test_nothing_is_missing_of_a_whole_run(made, results):
-    assert report.missing_results(results) == []
+    assert unfinished(results.experiments, results.results) == []
     assert [heading for heading, _ in made.notices] == ["This is the quick run, not the paper's experiment:"]
 
 

@@ -54,5 +54,6 @@ def test_a_report_without_results(template):
 def test_settings_are_said():
     report = make_report(results_of([result("red"), result("red", seed=1)]))
     (row,) = report.settings.rows
-    assert row[:5] == ("letter, A to T", "RED", "0, 1", "3", "4")
-    assert "divergence_weight 1" in row[6]
+    assert row[:5] == ["letter, A to T", "RED", "0, 1", "3", "4"]
+    assert report.settings.header[-1] == "settings"
+    assert "divergence_weight 1" in row[-1]

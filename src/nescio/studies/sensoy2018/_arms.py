@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from nescio.studies.sensoy2018._overrides import Overrides, Settings
+from nescio.studies.plan import Settings
+from nescio.studies.sensoy2018._overrides import Overrides
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nescio.errors import InputError
-
-Settings = Mapping[str, Any]
+from nescio.studies.plan import Settings
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from nescio.studies._figures import Figure
-from nescio.studies.report import Report, Table, machines, write_report
+from nescio.studies.report import (
+    Report,
+    Table,
+    machines,
+    settings_table,
+    settings_text,
+    training_columns,
+    write_report,
+)
+from nescio.studies.results import Result, unfinished
 from nescio.studies.sensoy2018 import (
     _calibration,
     _dead_classes,
@@ -24,25 +32,13 @@ from nescio.studies.sensoy2018._arms import label
 from nescio.studies.sensoy2018._claims import check_all
 from nescio.studies.sensoy2018._differences import differences
 from nescio.studies.sensoy2018._results import OOD_TITLES, ROLES, TITLES, PaperResults
-from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PRESETS, Comparison
+from nescio.studies.sensoy2018.presets import FGSM, KNOWN, OOD, PRESETS
 
 DRAWINGS = (_figure1.draw, _figure2.draw, _figure3.draw, _figure45.draw, _losses.draw)
 INTRODUCTION = (
     "Sensoy, Kaplan and Kandemir, Evidential Deep Learning to Quantify Classification Uncertainty, NeurIPS "
     "2018: its table, its figures and its claims, with seven methods trained here. EDL stands more than "
     "once: as this library trains it, as printed in the paper, and as in its author's notebook.",
-)
-SETTINGS_HEADER = (
-    "data",
-    "method",
-    "seeds",
-    "epochs",
-    "batch",
-    "rate",
-    "kept apart",
-    "samples",
-    "settings",
-    "training, s",
 )
 
 
@@ -87,27 +83,14 @@ def _notices(results: PaperResults) -> list[tuple[str, str]]:
     if stand_ins:
         text = f"{'; '.join(stand_ins)}. It shows that everything works; its numbers are not the paper's."
         notices.append(("This is the quick run, not the paper's experiment:", text))
-    missing = missing_results(results)
+    missing = ", ".join(each.name for each in unfinished(results.experiments, results.results))
     if missing:
         text = (
-            f"{', '.join(missing)}. These are computed by `nescio reproduce --preset {results.preset} --out "
+            f"{missing}. These are computed by `nescio reproduce --preset {results.preset} --out "
             "DIR`, where DIR is the folder of this report."
         )
         notices.append(("Not measured yet:", text))
     return notices
-
-
-def missing_results(results: PaperResults) -> list[str]:
-    """The experiments without a result, or without all of their measurements."""
-    found: dict[tuple[str, str, int], Mapping[str, Any]] = {}
-    for result in results.results:
-        found[result.comparison, result.arm, result.seed] = result.numbers
-    missing = []
-    for experiment in results.experiments:
-        present = found.get((experiment.comparison, experiment.arm, experiment.plan.seed), {})
-        if not all(measurement.name in present for measurement in experiment.measurements):
-            missing.append(experiment.name)
-    return missing
 
 
 def _tables(results: PaperResults) -> Iterator[Table]:
@@ -124,45 +107,31 @@ def _tables(results: PaperResults) -> Iterator[Table]:
     yield _dead_classes.table(results)
 
 
-def _settings(results: PaperResults) -> Table:
+def _settings(results: PaperResults) -> Table | None:
     rows = []
     for comparison in PRESETS[results.preset]:
         for entry in comparison.entries:
-            row = _settings_row(results, comparison, entry.arm)
-            if row is not None:
-                rows.append(row)
+            found = results.of(comparison.name, entry.arm)
+            if found:
+                rows.append(_settings_row(found))
     caption = (
         "Kept apart: training images to follow the training by. Samples: draws that a prediction is the "
         "mean of, when measured / when attacked. Times are by the clock, whatever else the machine was "
         "doing."
     )
-    return Table("settings", "Settings, seeds and time", caption, SETTINGS_HEADER, rows)
+    return settings_table(caption, rows)
 
 
-def _settings_row(results: PaperResults, comparison: Comparison, arm: str) -> tuple[str, ...] | None:
-    found = results.of(comparison.name, arm)
-    if not found:
-        return None
-    training = found[0].training["training"]
-    seeds = []
-    seconds = []
-    for result in found:
-        seeds.append(str(result.seed))
-        provenance = next(iter(result.provenance.values()), {})
-        if provenance.get("training_seconds") is not None:
-            seconds.append(provenance["training_seconds"])
-    return (
-        comparison.name,
-        label(arm),
-        ", ".join(seeds),
-        str(training["epochs"]),
-        str(training["batch_size"]),
-        f"{training['learning_rate']:g}, {training['schedule']}",
-        str(found[0].training["held_out"]),
-        _samples(found[0].settings),
-        _described(found[0].training),
-        f"{statistics.fmean(seconds):.0f}" if seconds else "-",
-    )
+def _settings_row(found: Sequence[Result]) -> dict[str, str]:
+    first = found[0]
+    return {
+        "data": first.comparison,
+        "method": label(first.arm),
+        **training_columns(found),
+        "kept apart": str(first.training["held_out"]),
+        "samples": _samples(first.settings),
+        "settings": settings_text(_method_settings(first.training)),
+    }
 
 
 def _samples(settings: Mapping[str, Mapping[str, Any]]) -> str:
@@ -175,7 +144,7 @@ def _samples(settings: Mapping[str, Mapping[str, Any]]) -> str:
     return " / ".join(found) or "-"
 
 
-def _described(training: Mapping[str, Any]) -> str:
+def _method_settings(training: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the method that have no column, and what differs between the networks."""
     settings = {}
     for name, value in training["method"].items():
@@ -183,11 +152,7 @@ def _described(training: Mapping[str, Any]) -> str:
             settings[name] = value
     for name in ("dropout", "padding", "initialisation"):
         settings[name] = training["encoder"][name]
-    return ", ".join(f"{name} {_short(value)}" for name, value in settings.items())
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return settings
 
 
 def _stand_ins(results: PaperResults) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from nescio._checks import require_whole
 from nescio.errors import InputError
 from nescio.studies.measurement import Measurement, TrainingCurve
-from nescio.studies.plan import TrainingPlan
+from nescio.studies.plan import Settings, TrainingPlan
 from nescio.studies.sensoy2018._arms import (
     ARMS,
     COMPARED,
@@ -35,7 +35,7 @@ from nescio.studies.sensoy2018._measurements import (
     Rotation,
     Transfer,
 )
-from nescio.studies.sensoy2018._overrides import EvalConfig, Overrides, Settings
+from nescio.studies.sensoy2018._overrides import EvalConfig, Overrides
 from nescio.studies.study import Experiment, Study, require_names
 
 TRAINING = TrainingCurve.name

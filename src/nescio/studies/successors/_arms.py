@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Settings = Mapping[str, Any]
+from nescio.studies.plan import Settings
 
 UNCERTAINTY = "uncertainty"
 ENTROPY = "entropy"

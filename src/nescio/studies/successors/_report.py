@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from nescio.studies.report import Report, Table, machines, write_report
-from nescio.studies.results import Result
+from nescio.studies.report import (
+    Report,
+    Table,
+    machines,
+    settings_table,
+    settings_text,
+    training_columns,
+    write_report,
+)
+from nescio.studies.results import Result, unfinished
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._figures import draw
@@ -65,7 +72,6 @@ FORMERLY = {
     "with the prior of docs/decisions/0021, on",
     ComparisonScores.name: "The Mahalanobis and ViM scores were computed with fewer digits on",
 }
-SETTINGS_HEADER = ("data", "method", "seeds", "epochs", "batch", "rate", "settings", "training, s")
 
 
 def make_report(results: SuccessorResults) -> Report:
@@ -106,17 +112,10 @@ def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]
     Returns:
         For each data set lists of arms under words such as "2 of 3 seeds", the most seeds first.
     """
-    found: dict[tuple[str, str, int], Mapping[str, Any]] = {}
-    for result in results.results:
-        found[result.comparison, result.arm, result.seed] = result.numbers
-    planned: dict[tuple[str, str], int] = {}
-    done: dict[tuple[str, str], int] = {}
-    for experiment in results.experiments:
-        key = (experiment.comparison, experiment.arm)
-        present = found.get((*key, experiment.plan.seed), {})
-        planned[key] = planned.get(key, 0) + 1
-        is_whole = all(measurement.name in present for measurement in experiment.measurements)
-        done[key] = done.get(key, 0) + int(is_whole)
+    planned = Counter((experiment.comparison, experiment.arm) for experiment in results.experiments)
+    done = planned.copy()
+    for experiment in unfinished(results.experiments, results.results):
+        done[experiment.comparison, experiment.arm] -= 1
     missing: dict[str, dict[str, list[str]]] = {}
     for (study_set, arm), there in sorted(done.items(), key=lambda item: -item[1]):
         count = planned[study_set, arm]
@@ -166,7 +165,7 @@ def _of_missing(results: SuccessorResults) -> list[tuple[str, str]]:
     return [("Not measured yet, or in part:", text)]
 
 
-def _settings(results: SuccessorResults) -> Table:
+def _settings(results: SuccessorResults) -> Table | None:
     rows = []
     for name, each in SETS.items():
         for arm in each.arms:
@@ -174,30 +173,17 @@ def _settings(results: SuccessorResults) -> Table:
             if found:
                 rows.append(_settings_row(found))
     caption = "Times are by the clock, of all networks of a training, whatever else the machine was doing."
-    return Table("settings", "Settings, seeds and time", caption, SETTINGS_HEADER, rows)
+    return settings_table(caption, rows)
 
 
-def _settings_row(found: list[Result]) -> tuple[str, ...]:
-    training = found[0].training["training"]
-    seconds = []
-    for result in found:
-        provenance = next(iter(result.provenance.values()), {})
-        if provenance.get("training_seconds") is not None:
-            seconds.append(provenance["training_seconds"])
-    settings = dict(found[0].training["method"])
+def _settings_row(found: Sequence[Result]) -> dict[str, str]:
+    first = found[0]
+    settings = dict(first.training["method"])
     del settings["name"]
-    settings["dropout of the network"] = found[0].training["encoder"]["dropout"]
-    return (
-        SETS[found[0].comparison].title,
-        label(found[0].arm),
-        ", ".join(str(result.seed) for result in found),
-        str(training["epochs"]),
-        str(training["batch_size"]),
-        f"{training['learning_rate']:g}, {training['schedule']}",
-        ", ".join(f"{name} {_short(value)}" for name, value in settings.items()),
-        f"{statistics.fmean(seconds):.0f}" if seconds else "-",
-    )
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    settings["dropout of the network"] = first.training["encoder"]["dropout"]
+    return {
+        "data": SETS[first.comparison].title,
+        "method": label(first.arm),
+        **training_columns(found),
+        "settings": settings_text(settings),
+    }

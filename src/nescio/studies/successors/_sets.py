@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nescio.studies.measurement import Measurement
-from nescio.studies.plan import DataPart, TrainingPlan
+from nescio.studies.plan import DataPart, Settings, TrainingPlan
 from nescio.studies.study import Experiment
 from nescio.studies.successors._arms import (
     ARMS,
@@ -19,7 +19,6 @@ from nescio.studies.successors._arms import (
     LATER_ENCODER,
     LATER_METHOD,
     LATER_TRAINING,
-    Settings,
 )
 from nescio.studies.successors._measurements import AsTrained, ComparisonScores, WithPosthoc
 
