@@ -171,5 +171,10 @@ def test_a_cell_can_be_read_again(column, cell, text):
     assert column.decode(numbers) == text
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59:59-05:00", "0001-01-01T00:00:00+01:00"])
+def test_moments_beyond_the_calendar_are_no_dates(text):
+    assert as_days(text, "year-month-day") is None
+
+
 def test_days_that_no_calendar_has():
     assert DateColumn("day").decode([1e30, *[0.0] * 9]) == "(no date)"

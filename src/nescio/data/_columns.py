@@ -41,6 +41,17 @@ def is_gap(cell: str) -> bool:
     return cell.lower() in GAPS
 
 
+class PlainNumber(str):
+    """The text of a cell that came as a number: written with a point, whatever the style of its column.
+
+    Example:
+        >>> NumberColumn("price", style="1.234,5").encode(PlainNumber(0.125))
+        (0.125,)
+    """
+
+    __slots__ = ()
+
+
 def as_number(text: str) -> float | None:
     """The number that a text is; None where it is none."""
     try:
@@ -51,6 +62,8 @@ def as_number(text: str) -> float | None:
 
 def as_styled_number(text: str, style: str) -> float | None:
     """The number that a text is in one of the NUMBER_STYLES; None where it is none."""
+    if isinstance(text, PlainNumber):
+        return as_number(text)
     if style == "1,234.5" and _GROUPS.fullmatch(text):
         return float(text.replace(",", ""))
     if style == "1.234,5":
@@ -75,12 +88,12 @@ def as_days(text: str, style: str) -> float | None:
             int(minute or 0),
             int(second or 0),
         )
-    except ValueError:
+        if zone not in (None, "Z"):
+            digits = zone[1:].replace(":", "")
+            offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+            moment = moment - offset if zone[0] == "+" else moment + offset
+    except (ValueError, OverflowError):
         return None
-    if zone not in (None, "Z"):
-        digits = zone[1:].replace(":", "")
-        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-        moment = moment - offset if zone[0] == "+" else moment + offset
     return (moment - _EPOCH).total_seconds() / _SECONDS_OF_DAY
 
 
