@@ -138,6 +138,28 @@ def test_a_row_of_gaps_is_a_row():
     assert cells_of(read(",\nx,y\n1,2\n\n \n3,4\n,\n , \n")) == [("1", "2"), ("3", "4")]
 
 
+@pytest.mark.parametrize("text", ['a,b\n1,x\n2,"y\n3,z\n', 'a,b\n1,x\n2,"y', '"a\n1'])
+def test_a_quotation_mark_that_nothing_closes_is_named(text):
+    number = 1 + text[: text.index('"')].count("\n")
+    with pytest.raises(
+        DataError, match=f"^a.csv, line {number}: a quotation mark opens a cell here and none"
+    ):
+        read(text)
+
+
+def test_quotation_marks_that_stand_anywhere_else():
+    assert cells_of(read('a,b\n"1"x,2"\n3,"4"\n')) == [("1x", '2"'), ("3", "4")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "cp1252", "utf-8-sig"])
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.filterwarnings("ignore:.*read as Latin-1")
+def test_plain_files_in_other_encodings(encoding, end):
+    table = read(f"größe;farbe\n1;rot\n2;blau{end}".encode(encoding))
+    assert table.header == ("größe", "farbe")
+    assert cells_of(table) == [("1", "rot"), ("2", "blau")]
+
+
 def test_a_cell_of_several_lines():
     table = read('a,b\n"one\ntwo",2\n3,4\n')
     assert (cells_of(table)[0], table.place_of(1)) == (("one\ntwo", "2"), "a.csv, line 4")

@@ -9,16 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nescio.data._columns import as_number
+from nescio.data._columns import PlainNumber, as_number
 from nescio.data._encodings import decode
 from nescio.data._values import Row
 from nescio.errors import DataError, MissingExtraError
@@ -26,7 +26,7 @@ from nescio.errors import DataError, MissingExtraError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SEPARATORS = ("\t", ";")  # a first line with one of these is not separated by commas
+SEPARATORS = ("\t", ";", ",")  # the first of these in the first line separates cells
 LARGEST_CELL = 1 << 27  # characters
 
 # What str.strip takes off beside the usual, and quotes: there, pyarrow and Python may see other cells.
@@ -38,7 +38,7 @@ _BLANK_LINE = re.compile(rb"\n[,;\t ]*\r?\n")
 
 
 def cell_text(value: object) -> str:
-    """A value of JSON, Parquet or a frame as the text of a cell.
+    """A value of JSON, Parquet or a frame as the text of a cell; a number as a `PlainNumber`.
 
     Raises:
         DataError: If it is a list or something else that no cell holds.
@@ -53,10 +53,8 @@ def cell_text(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and math.isinf(value):
-        return str(value)
     if isinstance(value, int | float | Decimal):
-        return str(value)
+        return PlainNumber(value)
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, datetime):
@@ -220,11 +218,12 @@ def read_table(content: bytes, name: str, suffix: str) -> TableContent:
     return table
 
 
-def _read_csv(content: bytes, name: str) -> TableContent:
+def _read_csv(content: bytes, name: str, usual_separator: str = ",") -> TableContent:
     """Separated by commas, semicolons or tabs; a first line without a number is a header."""
     text = decode(content, name)
-    separator = _separator(text)
-    table = _read_plain_csv(content, name, separator)
+    separator = _separator(text, usual_separator)
+    in_utf8 = content if content.isascii() else text.encode()
+    table = _read_plain_csv(in_utf8, name, separator)
     if table is not None:
         return table
     lines = _lines_of(text, name, separator)
@@ -236,6 +235,11 @@ def _read_csv(content: bytes, name: str) -> TableContent:
     return LinesTable(name, header, lines)
 
 
+def _read_tsv(content: bytes, name: str) -> TableContent:
+    """As a CSV, but one column alone may hold commas."""
+    return _read_csv(content, name, "\t")
+
+
 def _header_of(cells: Sequence[str]) -> tuple[str, ...] | None:
     if any(as_number(cell) is not None for cell in cells):
         return None
@@ -243,7 +247,7 @@ def _header_of(cells: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _lines_of(text: str, name: str, separator: str) -> list[_Line]:
-    """Each line that is not blank, with its number; cells without the spaces around them.
+    """Each record that is not blank, with the number of its last line; cells without the spaces around them.
 
     A row of gaps is a row: without it, those behind it would be counted wrongly. Only what spreadsheets write
     around a table, rows of separators at its beginning and its end, is left out.
@@ -251,14 +255,22 @@ def _lines_of(text: str, name: str, separator: str) -> list[_Line]:
     csv.field_size_limit(LARGEST_CELL)  # a text in a cell may be long
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=False)
     lines = []
+    begin = end = 0  # the lines before a record, and with it
     try:
         for row in reader:
+            begin, end = end, reader.line_num
             is_blank = not row or (len(row) == 1 and row[0].isspace())
             if not is_blank:
                 cells = tuple(cell.strip() for cell in row)
                 lines.append(_Line(reader.line_num, cells))
     except csv.Error as error:
         raise DataError(f"{name} can't be read: {error}") from error
+    if _ends_in_quotes(islice(io.StringIO(text, newline=""), begin, None), separator):
+        raise DataError(
+            f"{name}, line {begin + 1}: a quotation mark opens a cell here and none closes it, which would "
+            "make one cell of the rest of the file; close it, or write the cell in quotation marks with "
+            "those in it doubled"
+        )
     while lines and _is_of_separators(lines[-1]):
         lines.pop()
     while lines and _is_of_separators(lines[0]):
@@ -266,21 +278,36 @@ def _lines_of(text: str, name: str, separator: str) -> list[_Line]:
     return lines
 
 
+def _ends_in_quotes(record: Iterable[str], separator: str) -> bool:
+    """Whether the last cell of a record begins with a quotation mark and none closes it.
+
+    record: its lines.
+    """
+    try:
+        list(csv.reader(record, delimiter=separator, strict=True))
+    except csv.Error as error:
+        return "unexpected end of data" in str(error)
+    return False
+
+
 def _is_of_separators(line: _Line) -> bool:
     return len(line.cells) > 1 and not any(line.cells)
 
 
 def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent | None:
-    """By pyarrow, where that is installed and the file is so plain that every reader sees the same in it."""
+    """By pyarrow, where that is installed and the file is so plain that every reader sees the same in it.
+
+    content: in UTF-8, without a byte order mark.
+    """
     try:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
     except ImportError:
         return None
-    content = content.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    content = content.rstrip(b"\r\n")
     if not content or not _is_plain(content):
         return None
-    first = content.partition(b"\n")[0].rstrip(b"\r").decode("utf-8", "replace")
+    first = content.partition(b"\n")[0].rstrip(b"\r").decode()
     cells = [cell.strip() for cell in first.split(separator)]
     header = _header_of(cells)
     names = [str(position) for position in range(len(cells))]
@@ -294,7 +321,7 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
             ),
         )
     except pa.ArrowException:
-        return None  # rows of different lengths, or no UTF-8
+        return None  # rows of different lengths
     return ArrowTable(name, table, header, 1 if header is None else 2)
 
 
@@ -309,8 +336,8 @@ def _is_plain(content: bytes) -> bool:
     return _BLANK_LINE.search(b"\n" + content + b"\n") is None
 
 
-def _separator(text: str) -> str:
-    """By the first line that is not blank: a tab or a semicolon outside quotes, else a comma."""
+def _separator(text: str, usual: str) -> str:
+    """By the first line that is not blank: a tab, a semicolon or a comma outside quotes, else the usual."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -323,8 +350,8 @@ def _separator(text: str) -> str:
             for separator in SEPARATORS:
                 if separator in outside:
                     return separator
-            return ","
-    return ","
+            return usual
+    return usual
 
 
 def _read_json_lines(content: bytes, name: str) -> TableContent:
@@ -415,7 +442,7 @@ def _explaining_parquet(name: str) -> Iterator[None]:
 
 _READERS: dict[str, Callable[[bytes, str], TableContent]] = {
     ".csv": _read_csv,
-    ".tsv": _read_csv,
+    ".tsv": _read_tsv,
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,

@@ -172,6 +172,9 @@ class TextPreprocess(Preprocess):
     def _text(self, value: Row | Text) -> str:
         if isinstance(value, Text):
             return value.content
+        if value.header is not None and len(value.cells) != len(value.header):
+            width = len(value.header)
+            raise DataError(f"{value.place}: {width} columns expected, got {len(value.cells)}")
         if value.header is not None and self.column in value.header:
             place = value.header.index(self.column)
         elif len(value.cells) == 1:
@@ -180,9 +183,6 @@ class TextPreprocess(Preprocess):
             raise DataError(f"{value.place}: one column with a text expected, got {len(value.cells)} columns")
         else:
             raise DataError(f"{value.place}: the model needs the column {self.column}")
-        if place >= len(value.cells):
-            width = len(value.header or ())
-            raise DataError(f"{value.place}: {width} columns expected, got {len(value.cells)}")
         text = value.cells[place]
         if not text.strip() and len(value.cells) > 1:
             # Of JSON lines, one without the key has a gap in the column that other lines have.
