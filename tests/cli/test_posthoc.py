@@ -52,6 +52,25 @@ def test_a_model_is_calibrated_with_what_train_held_out(run, clouds, tmp_path):
     assert run("calibrate", tmp_path / "run", "--data", "held-out", "--posthoc", "temperature")[0] == 0
 
 
+@pytest.mark.parametrize("column", ["group", "split"])
+def test_the_held_out_part_of_a_table_that_says_itself_how_to_split(run, clouds, tmp_path, column):
+    header, *rows = clouds[0].read_text().splitlines()
+    values = [f"p{number // 5}" for number in range(len(rows))]
+    options = ["--group", "group"]
+    if column == "split":
+        values = ["test" if number % 5 == 0 else "train" for number in range(len(rows))]
+        options = []
+    lines = [f"{value},{row}" for value, row in zip(values, rows, strict=True)]
+    table = tmp_path / "own.csv"
+    table.write_text("\n".join([f"{column},{header}", *lines]) + "\n")
+    once = ("--epochs", 1, "--posthoc", "none")
+    assert run("train", table, "--out", tmp_path / "run", *once, *options)[0] == 0
+    assert run("evaluate", tmp_path / "run", "--data", "held-out")[0] == 0
+    code, out, err = run("calibrate", tmp_path / "run", "--data", "held-out", "--training", table)
+    assert code == 0, err
+    assert f"measured on {len(rows) // 5} inputs held out" in out
+
+
 def changed(path, source, change):
     """A copy of a table whose rows, without the header, are changed."""
     header, *rows = source.read_text().splitlines()

@@ -1,12 +1,15 @@
 """What DATA means."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.data.preprocess.words import WORDS
 
 from nescio.cli._sources import open_for, open_inputs, open_to_train
-from nescio.data import ImagePreprocess, open_source
+from nescio.data import ImagePreprocess, TextPreprocess, open_source
 from nescio.errors import DataError, NescioWarning
 
 
@@ -74,3 +77,17 @@ def test_labelled_data_comes_as_the_model_needs_it(tmp_path):
         (tmp_path / name).mkdir()
         Image.new("RGB", (20, 9), "red").save(tmp_path / name / "0.png")
     assert open_for(Model(), str(tmp_path), None).images.shape == (2, 1, 8, 8)
+
+
+def test_a_model_of_texts_is_tested_on_a_folder_and_on_a_table_with_another_name(tmp_path):
+    model = SimpleNamespace(preprocess=TextPreprocess(WORDS, 4, "question"))
+    for place, text in (("greet/1.txt", "hello"), ("leave/2.txt", "bye")):
+        (tmp_path / "texts" / place).parent.mkdir(parents=True)
+        (tmp_path / "texts" / place).write_text(text)
+    (tmp_path / "q.csv").write_text("intent,words\ngreet,hello\nleave,bye\n")
+    (tmp_path / "same.csv").write_text("intent,number,question\ngreet,1,hello\nleave,2,bye\n")
+    assert open_for(model, str(tmp_path / "texts"), None).texts == ("hello", "bye")
+    found = open_for(model, str(tmp_path / "q.csv"), None, label="intent")
+    assert (found.texts, found.classes) == (("hello", "bye"), ("greet", "leave"))
+    found = open_for(model, str(tmp_path / "same.csv"), None, label="intent")
+    assert (found.texts, found.classes) == (("hello", "bye"), ("greet", "leave"))

@@ -93,13 +93,9 @@ def _require_classes(name: str, source: Source, whole: LabelledData) -> None:
 
 def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> LabelledData:
     """Labelled data to test a model on: the test split of a catalog name, or your own."""
-    from nescio.data import TextPreprocess, open_source
-    from nescio.data._catalog import in_catalog
+    from nescio.data import open_source
 
-    text = None
-    if isinstance(model.preprocess, TextPreprocess) and not in_catalog(name):
-        text = model.preprocess.column
-    return open_source(name, data_dir=data_dir, label=label, text=text).labelled(model.preprocess)
+    return open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess)
 
 
 def open_training(
@@ -155,11 +151,9 @@ def _split_again(
 
     made: what the model file says of it.
     """
-    from nescio.data import TextPreprocess, open_source, split
+    from nescio.data import open_source, split
 
     options = {name: made[name] for name in _HOW_OPENED}
-    if isinstance(model.preprocess, TextPreprocess):
-        options["text"] = model.preprocess.column
     whole = open_source(made["data"], data_dir=data_dir, **options).labelled(model.preprocess)
     return split(whole, made["share"], made["seed"])
 

@@ -352,6 +352,11 @@ def test_times_in_seconds_keep_their_digits():
 def test_semicolons_with_decimal_commas():
     table = open_source("a.csv", b"x;label\n1,5;a\n1.234,25;b\n").labelled()
     assert table.features.tolist() == [[1.5], [1234.25]]
+    # What comes as a number has no style: 0.125 is not 125.
+    preprocess = Preprocess.fit(table.features, schema=table.schema)
+    numbers = b'{"x": 0.125, "label": "a"}\n{"x": 1234.25, "label": "b"}\n{"x": "1,5", "label": "b"}'
+    asked = open_source("b.jsonl", numbers).labelled(preprocess)
+    assert asked.features.tolist() == [[0.125], [1234.25], [1.5]]
 
 
 def test_dates_that_may_be_either_are_said():
@@ -444,6 +449,11 @@ def test_a_column_that_a_split_keeps_together():
     assert table.groups.tolist() == [row // 5 for row in range(40)]
     rest, held_out = split(table, 0.25, seed=0)
     assert set(rest.groups.tolist()).isdisjoint(held_out.groups.tolist())
+    again = open_source("a.csv", content, group="patient").labelled(
+        Preprocess.fit(table.features, schema=table.schema)
+    )
+    assert torch.equal(again.features, table.features)
+    assert (again.schema, again.groups.tolist()) == (table.schema, table.groups.tolist())
     texts = open_source("a.csv", b"q,who,label\nhi,a,x\n,b,y\nbye,c,y\n", text="q", group="who")
     with pytest.warns(NescioWarning, match="passed over"):
         assert texts.labelled().groups.tolist() == [0, 2]
@@ -455,5 +465,31 @@ def test_a_column_that_says_what_is_held_out():
     assert (table.schema.names, table.schema.ignored) == (("x",), ("split",))
     rest, held_out = split(table, 0.5, seed=0)
     assert (rest.features.tolist(), held_out.features.tolist()) == ([[1], [5], [7]], [[2]])
+    assert (
+        open_source("a.csv", content)
+        .labelled(Preprocess.fit(table.features, schema=table.schema))
+        .parts.tolist()
+        == table.parts.tolist()
+    )
     other = open_source("a.csv", b"x,split,label\n1,left,a\n5,test,b\n").labelled()
     assert (other.schema.names, other.parts) == (("x", "split"), None)
+
+
+def test_the_column_that_says_what_is_held_out_is_not_taken_for_the_labels():
+    table = open_source("a.csv", b"x,kind,split\n1,a,train\n5,b,train\n2,a,test\n").labelled()
+    assert (table.classes, table.schema.names) == (("a", "b"), ("x",))
+    assert table.parts.tolist() == [0, 0, 2]
+
+
+def test_a_column_of_texts_with_commas():
+    preprocess = TextPreprocess(WORDS, 4, "text")
+    (one,) = open_source("q.csv", b"text\nhello, you\n").read([0])
+    with pytest.raises(DataError, match=r"q.csv, line 2: 1 columns expected, got 2"):
+        preprocess.prepare(one.value)
+    (one,) = open_source("q.tsv", b"text\nhello, you\n").read([0])
+    assert one.value.cells == ("hello, you",)
+
+
+def test_a_label_that_is_the_column_of_a_model_s_texts():
+    with pytest.raises(InputError, match=r"label must be another column than drop and text, got 'question'"):
+        open_source("q.csv", QUESTIONS, label="question").labelled(TextPreprocess(WORDS, 4, "question"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import torch
@@ -68,8 +69,7 @@ class TableFile(Source):
         self._label = None if label is None else self._position("label", label)
         self._group = None if group is None else self._position("group", group)
         self._drop = {self._position("drop", column) for column in drop}
-        if self._label is not None and self._label in (*self._drop, self._text):
-            raise InputError(f"label must be another column than drop and text, got {label!r}")
+        self._check_label()
 
     @classmethod
     def recognises(cls, place: Place) -> bool:
@@ -127,19 +127,19 @@ class TableFile(Source):
 
     def labelled(self, preprocess: Preprocess | None = None) -> Table | Texts:
         """All rows without the labels' column, or their texts, and the labels."""
+        if isinstance(preprocess, TextPreprocess) and self._text is None:
+            return self._with_text(self._text_column(preprocess)).labelled(preprocess)
         labels = self.labels
         assert labels is not None
         if preprocess is None:  # to be trained on: no model says yet what the columns hold
             self._check_classes(labels)
-        text = self._text
-        if isinstance(preprocess, TextPreprocess) and text is None:
-            text = self._text_column(preprocess)
-        if text is not None:
-            return self._labelled_texts(text, labels)
+        if self._text is not None:
+            return self._labelled_texts(self._text, labels)
         if preprocess is None:
             return self._training_table(labels)
         if not isinstance(preprocess, RowPreprocess):
             preprocess.prepare(Row((), None, self._place.short_name))  # which says that it takes no rows
+        assert isinstance(preprocess, RowPreprocess)
         self._require_width(preprocess)
         return self._table_for(preprocess, labels)
 
@@ -207,7 +207,7 @@ class TableFile(Source):
         parts = [part_of(cell) for cell in self._content.column(self._part_column)]
         return torch.tensor(parts, dtype=torch.int64)
 
-    def _table_for(self, preprocess: Preprocess, labels: Labels) -> Table:
+    def _table_for(self, preprocess: RowPreprocess, labels: Labels) -> Table:
         """By what a model knows of its columns."""
         label = self._label_column()
         positions = self._positions_without(label)
@@ -220,7 +220,9 @@ class TableFile(Source):
             if self._header is not None:
                 header = tuple(self._header[position] for position in positions)
             rows.append(preprocess.prepare(Row(cells, header, row.place)))
-        return Table(torch.stack(rows), labels.indices, labels.classes, self.name)
+        features = torch.stack(rows)
+        schema = preprocess.row_schema
+        return Table(features, labels.indices, labels.classes, self.name, schema, self._groups, self._parts)
 
     def _labelled_texts(self, position: int, labels: Labels) -> Texts:
         """Empty ones are passed over, with a warning."""
@@ -243,6 +245,18 @@ class TableFile(Source):
         parts = None if self._parts is None else self._parts[kept]
         return Texts(texts, labels.indices[kept], labels.classes, self.name, name, groups, parts)
 
+    def _with_text(self, position: int) -> TableFile:
+        """The same table with this column of texts."""
+        other = copy(self)
+        other._text = position
+        other._check_label()
+        return other
+
+    def _check_label(self) -> None:
+        if self._label is not None and self._label in (*self._drop, self._text):
+            label = self._name_of(self._label)
+            raise InputError(f"label must be another column than drop and text, got {label!r}")
+
     def _text_column(self, preprocess: TextPreprocess) -> int:
         """Where a model finds its texts: by the name of the column, else in the only one there is."""
         if self._header is not None and preprocess.column in self._header:
@@ -259,8 +273,8 @@ class TableFile(Source):
         if self._label is not None:
             return self._label
         usual = label_column(self._header, self._content.width)
-        if usual == self._text and usual > 0:
-            return usual - 1
+        while usual in (self._text, self._part_column) and usual > 0:
+            usual -= 1
         return usual
 
     def _noted_label(self, column: int) -> int | None:
