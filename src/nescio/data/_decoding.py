@@ -26,6 +26,7 @@ from torch import Tensor
 from nescio._fetch.progress import say
 from nescio._fetch.store import cache_dir
 from nescio._files import write_atomically
+from nescio.data._folders import state_of
 from nescio.data._npy_rows import RowReader
 from nescio.data._pictures import Pixels, decode_some
 from nescio.data._row_writer import (
@@ -266,7 +267,7 @@ def _fingerprint_of(folder: Path, files: Sequence[Path]) -> str:
     """Of the folder, the names, sizes and times of its files, and of the decoder."""
     found = hashlib.sha256(os.fsencode(f"{folder.resolve()}\0{PIL.__version__}\n"))
     for file in files:
-        state = (folder / file).stat()
+        state = state_of(folder / file)
         times = f"{state.st_mtime_ns}\0{state.st_ctime_ns}"
         found.update(os.fsencode(f"{file.as_posix()}\0{state.st_size}\0{times}\n"))
     return found.hexdigest()[:32]

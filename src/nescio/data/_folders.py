@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from nescio.errors import DataError
+
 SYSTEM_FILES = ("thumbs.db", "desktop.ini")
 
 
@@ -34,9 +36,31 @@ def holds_only(folder: Path, wanted: tuple[str, ...], others: tuple[str, ...]) -
     return is_wanted_there
 
 
+def state_of(path: Path) -> os.stat_result:
+    """The size and the times of a file; of a link that leads nowhere, its own."""
+    try:
+        return path.stat()
+    except OSError:
+        return path.lstat()
+
+
 def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    """Also what is in linked folders, but for those that lead back to where they are."""
+    # For each folder that is still to come, itself and the folders that it is in.
+    above = {str(folder): {os.path.realpath(folder)}}
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        around = above.pop(place)
+        found = sorted(name for name in folders if not name.startswith("."))
+        folders.clear()
+        for name in found:
+            target = os.path.realpath(os.path.join(place, name))
+            if target not in around:
+                above[os.path.join(place, name)] = {*around, target}
+                folders.append(name)
         for name in names:
             if not name.startswith(".") and name.lower() not in SYSTEM_FILES:
                 yield Path(place, name).relative_to(folder)
+
+
+def _refuse(error: OSError) -> None:
+    raise DataError(f"{error.filename} can't be read: {error.strerror or error}") from error

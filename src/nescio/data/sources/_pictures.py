@@ -17,12 +17,12 @@ from torch import Tensor
 
 from nescio._checks import require_whole
 from nescio.data._decoding import PictureForm, decode_folder
+from nescio.data._folders import files_in, state_of
 from nescio.data._pictures import RESIZE_MODES, SUFFIXES, Header
 from nescio.data._values import Picture
 from nescio.data.dataset import PARTS, Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
-from nescio.data.sources._folders import files_in
 from nescio.data.sources._preparing import Prepared
 from nescio.data.splits import group_codes, part_of
 from nescio.errors import DataError, InputError, NescioWarning
@@ -233,7 +233,7 @@ class PictureFolder(PictureSource):
         """The digest of all names, sizes and times of change."""
         found = hashlib.sha256()
         for file in self._pictures:
-            state = (self._folder / file).stat()
+            state = state_of(self._folder / file)
             found.update(os.fsencode(f"{file.as_posix()}\0{state.st_size}\0{state.st_mtime_ns}\n"))
         return found.hexdigest()
 

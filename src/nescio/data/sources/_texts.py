@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import torch
 
 from nescio.data._encodings import decode, looks_binary
+from nescio.data._folders import class_folders, files_in, holds_only, state_of
 from nescio.data._pictures import SUFFIXES as PICTURES
 from nescio.data._values import Text
 from nescio.data.dataset import Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
-from nescio.data.sources._folders import class_folders, files_in, holds_only
 from nescio.errors import DataError, NescioWarning
 
 SUFFIXES = (".txt",)
@@ -194,7 +194,7 @@ class TextFolder(Source):
         """The digest of all names, sizes and times of change."""
         found = hashlib.sha256()
         for file in self._files:
-            state = (self._folder / file).stat()
+            state = state_of(self._folder / file)
             found.update(os.fsencode(f"{file.as_posix()}\0{state.st_size}\0{state.st_mtime_ns}\n"))
         return found.hexdigest()
 
