@@ -158,6 +158,17 @@ def test_written_once(tmp_path):
     assert written == [0]
 
 
+def test_errors_of_what_is_written_are_not_blamed_on_the_cache(tmp_path):
+    def fill(writer):
+        raise OSError("image file is truncated")
+
+    with pytest.raises(OSError, match=r"^image file is truncated$"):
+        stored_once(tmp_path / "rows.npy", (3, 2), torch.uint8, fill, lambda who: None)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="can't be written"):
+        stored_once(tmp_path / "file" / "rows.npy", (3, 2), torch.uint8, fill, lambda who: None)
+
+
 def test_what_was_not_used_for_long_is_removed(tmp_path):
     def fill(writer):
         writer.append(ROWS)

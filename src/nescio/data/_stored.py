@@ -265,15 +265,18 @@ def stored_once(
         DataError: If the folder can't be written.
     """
     if not path.is_file():
-        try:
-            with one_at_a_time(path.with_name(f".{path.name}.lock"), on_wait):
+        writer = None
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(one_at_a_time(path.with_name(f".{path.name}.lock"), on_wait))
                 if not path.is_file():  # another process may have been faster
                     _forget_unused(path.parent)
-                    with StoredArrayWriter(path, shape, dtype) as writer:
-                        fill(writer)
-                        writer.finish()
-        except OSError as error:
-            raise not_written(path.parent, error) from error
+                    writer = stack.enter_context(StoredArrayWriter(path, shape, dtype))
+            except OSError as error:
+                raise not_written(path.parent, error) from error
+            if writer is not None:
+                fill(writer)  # whose errors are those of the data, not of the cache
+                writer.finish()
     with contextlib.suppress(OSError):
         os.utime(path)  # it is used
     return StoredArray.open(path, path.name)
