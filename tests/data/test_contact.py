@@ -4,7 +4,7 @@ import torch
 from PIL import ImageFont
 
 from nescio.data import Dataset, contact_sheet
-from nescio.data._contact import _printable
+from nescio.data._contact import _printable, as_picture
 from nescio.errors import InputError
 
 
@@ -49,3 +49,22 @@ def test_rows_and_columns_are_checked(wrong):
     data = Dataset(torch.zeros(1, 1, 4, 4, dtype=torch.uint8), torch.tensor([0]), ("a",), "d")
     with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
         contact_sheet(data, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("image", "pixels"),
+    [
+        (torch.tensor([[[0, 200]]], dtype=torch.uint8), [[0, 200]]),
+        (torch.tensor([[[0.0, 1.0]], [[0.5, 0.5]]]), [[0, 255]]),  # of two channels the first
+        (torch.tensor([[[-1.0, 3.0]]]), [[0, 255]]),
+        (torch.tensor([[[7.0, 7.0]]]), [[0, 0]]),
+        (torch.tensor([[[1.0]], [[0.0]], [[1.0]], [[0.5]]]), [[[255, 0, 255]]]),
+    ],
+)
+def test_images_of_any_type_can_be_looked_at(image, pixels):
+    assert np.asarray(as_picture(image)).tolist() == pixels
+
+
+def test_a_sheet_of_float_images_in_colour():
+    images = torch.rand(2, 3, 8, 8)
+    assert contact_sheet(Dataset(images, torch.tensor([0, 1]), ("a", "b"), "d"), columns=1).width > 48

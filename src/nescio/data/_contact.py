@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
 
 from nescio._checks import require_whole
 from nescio.data.dataset import Dataset
@@ -75,7 +76,25 @@ def _shape(font: Font, letter: str) -> tuple[tuple[int, int], bytes]:
     return mask.size, bytes(mask)
 
 
+def as_picture(image: Tensor) -> Image.Image:
+    """An image as a picture to look at.
+
+    Args:
+        image: (C, H, W); of three channels or more the first three are red, green and blue, of fewer the
+            first is grey. uint8 from 0 to 255; other numbers from 0 to 1, or else from their least to their
+            greatest.
+    """
+    image = image[: 3 if len(image) >= 3 else 1]
+    if image.dtype != torch.uint8:
+        image = image.float()
+        least, greatest = image.aminmax()
+        if least < 0 or greatest > 1:
+            image = (image - least) / (greatest - least).clamp_min(torch.finfo(torch.float32).tiny)
+        image = (255 * image).round().to(torch.uint8)
+    pixels = image.permute(1, 2, 0).contiguous().numpy()
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
 def _enlarged(dataset: Dataset, position: int, scale: int) -> Image.Image:
-    pixels = dataset.images[position].permute(1, 2, 0)  # (H, W, C)
-    grown = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
-    return Image.fromarray(torch.squeeze(grown, 2).numpy())
+    picture = as_picture(dataset.images[position])
+    return picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)

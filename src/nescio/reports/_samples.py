@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from nescio.data import Dataset, LabelledData, Table, TableSchema, Texts
@@ -130,16 +128,13 @@ def thumbnail(image: Tensor) -> bytes:
     """A small picture as the bytes of a PNG file.
 
     Args:
-        image: uint8 (C, H, W); of three channels or more the first three are red, green and blue, of fewer
-            the first is grey.
+        image: (C, H, W), see `as_picture`.
     """
     from PIL import Image
 
-    channels = 3 if len(image) >= 3 else 1
-    pixels = image[:channels].permute(1, 2, 0).to(torch.uint8).numpy()
-    if channels == 1:
-        pixels = pixels[:, :, 0]
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    from nescio.data._contact import as_picture
+
+    picture = as_picture(image)
     longest = max(picture.size)
     if longest < SMALL_SIDE:
         factor = LARGEST_SIDE // longest
