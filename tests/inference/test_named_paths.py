@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nescio import InputError, ModelFileError
-from nescio.inference._named_paths import has_name, named_paths
+from nescio.inference._named_paths import has_name, is_named_model, named_paths
 
 
 @pytest.fixture
@@ -56,3 +56,17 @@ def test_a_folder_without_a_model(tmp_path):
 def test_what_has_a_name():
     texts = ("a=b", "a=b/c=d", "./a=b", "runs/a=b", "a")
     assert [has_name(text) for text in texts] == [True, True, False, False, False]
+
+
+def test_a_text_with_an_equals_sign_is_no_model(tmp_path):
+    (tmp_path / "my model.safetensors").touch()
+    assert is_named_model(f"new={tmp_path}/my model.safetensors")
+    assert is_named_model("new=mistyped.safetensors")
+    for text in (
+        "is x=5 right?",
+        "a=b " * 2000,
+        "a=\0 b",
+        "a picture.png",
+        f"{tmp_path}/my model.safetensors",
+    ):
+        assert not is_named_model(text)

@@ -41,13 +41,13 @@ def predict(
 
     What can't be read gets a line with the error, the rest is answered, and the code is 1.
     """
-    from nescio.inference._named_paths import has_name, named_paths
+    from nescio.inference._named_paths import is_named_model, named_paths
     from nescio.inference.model import TrainedModel
 
     if sum((as_json, as_csv, out is not None)) > 1:
         raise InputError("--json, --csv and --out are three forms of the same; ask for one")
     models = [model]
-    while files and has_name(files[0]) and not Path(files[0]).exists():
+    while files and is_named_model(files[0]):
         models.append(files[0])
         files = files[1:]
     if not files:

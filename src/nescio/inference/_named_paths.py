@@ -34,6 +34,14 @@ def has_name(text: str) -> bool:
     return bool(equals) and "/" not in name and os.sep not in name
 
 
+def is_named_model(text: str) -> bool:
+    """Whether a text is NAME=PATH, and not an input: a file, or a text with words and an equals sign."""
+    if not has_name(text) or os.path.exists(text):
+        return False
+    path = text.partition("=")[2]
+    return os.path.exists(path) or len(text.split()) == 1
+
+
 def _parse(text: str) -> tuple[str, Path]:
     if has_name(text):
         name, _, rest = text.partition("=")
