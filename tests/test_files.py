@@ -6,6 +6,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -234,3 +235,8 @@ def test_a_digest_is_of_names_kinds_shapes_and_values():
 def test_names_below_a_prefix():
     tensors = {"module.0.weight": torch.zeros(1), "modules": torch.ones(1)}
     assert list(named(tensors, "module")) == ["0.weight"]
+
+
+def test_whole_numbers_of_numpy_in_a_header(tmp_path):
+    write_tensors(tmp_path / "a", {"x": torch.zeros(2)}, {"seed": np.int64(3), "sizes": [np.uint8(4)]})
+    assert read_tensors(tmp_path / "a").header == {"seed": 3, "sizes": [4]}

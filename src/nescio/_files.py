@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import operator
 import os
 import re
 import shutil
@@ -237,6 +238,11 @@ def _remove_if_abandoned(path: Path) -> None:
         path.unlink()
 
 
+def json_text(content: Any) -> str:
+    """As JSON; whole numbers of numpy are written as those of Python."""
+    return json.dumps(content, default=operator.index)
+
+
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
     """A safetensors file with the header as JSON in its metadata, and a digest of both.
 
@@ -246,7 +252,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str
     from safetensors.torch import save
 
     plain = _apart({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-    text = json.dumps({"header": header, "sha256": digest(plain, json.dumps(header))})
+    text = json_text({"header": header, "sha256": digest(plain, json_text(header))})
     content = save(plain, metadata={KEY: text})
     try:
         write_atomically(path, content)

@@ -206,6 +206,14 @@ def test_an_empty_set_takes_the_most_probable_class(way):
     assert "none for" not in filled.describe()
 
 
+def test_an_empty_set_without_any_evidence_takes_the_class_of_the_greatest_output():
+    p, labels = sure_data()
+    sets = ConformalSets.fit(p, labels, 0.8, **WAYS[0])
+    nothing = Opinion(torch.zeros(1, 3), raw_labels=torch.tensor([2]))
+    assert nothing.labels.tolist() == [2]
+    assert sets.contains(nothing).tolist() == [[False, False, True]]
+
+
 # --------------------------------------------------------------------------- randomness, and what lies beside
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 import nescio as ev
@@ -98,6 +99,12 @@ def test_fine_tuning_has_an_optimiser_of_its_own():
     settings = TrainingSettings().resolved(1_000, fine_tuned=True)
     assert (settings.optimizer, settings.encoder_rate, settings.warmup) == ("adamw", 0.1, 0.1)
     assert TrainingSettings().resolved(1_000).optimizer == "adam"
+
+
+def test_weights_of_classes_as_an_array():
+    assert TrainingSettings(class_weight=np.array([1.0, 2.5])).class_weight == (1.0, 2.5)
+    with pytest.raises(ev.InputError, match="class_weight must be 'balanced', or a number from 0 on"):
+        TrainingSettings(class_weight=np.float64(3.0))
 
 
 def test_settings_go_through_json():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from nescio._files import write_atomically
+from nescio._files import json_text, write_atomically
 from nescio.errors import InputError, MissingExtraError
 from nescio.inference._layers import network_inputs
 from nescio.methods import METHODS, method_to_dict
@@ -105,7 +104,7 @@ def _describe(proto: Any, model: TrainedModel) -> None:
     for name, content in described.items():
         entry = proto.metadata_props.add()
         entry.key = f"nescio.{name}"
-        entry.value = json.dumps(content)
+        entry.value = json_text(content)
 
 
 def _program(model: TrainedModel) -> torch.export.ExportedProgram:
@@ -169,7 +168,8 @@ class _WholeModel(nn.Module):
                 outputs.append(said.p_values)
             elif name == "set":
                 assert self.model.sets is not None
-                outputs.append(self.model.sets.members(said.prediction.probabilities))
+                prediction = said.prediction
+                outputs.append(self.model.sets.members(prediction.probabilities, prediction.labels))
             else:
                 outputs.append(getattr(said.prediction, name))
         return tuple(outputs)

@@ -300,10 +300,20 @@ class ConformalSets:
         Raises:
             InputError: If it is no prediction, or one of another number of classes.
         """
-        return self.members(_require_probabilities(prediction, self.num_classes))
+        best = prediction.labels if isinstance(prediction, Prediction) else None
+        return self.members(_require_probabilities(prediction, self.num_classes), best)
 
-    def members(self, probabilities: Tensor) -> Tensor:
-        """What `contains` does, without a look at the values: for exported programs. bool (..., K)."""
+    def members(self, probabilities: Tensor, best: Tensor | None = None) -> Tensor:
+        """What `contains` does, without a look at the values: for exported programs.
+
+        Args:
+            probabilities: (..., K).
+            best: The class (...) that an empty set gets; None for the most probable. Where a network has no
+                evidence at all these differ.
+
+        Returns:
+            bool (..., K).
+        """
         scores = _scores(probabilities, self.score, self.randomized, self.seed, self.penalty, self.free_ranks)
         thresholds = torch.tensor(self.thresholds, dtype=torch.float64, device=scores.device)
         inside = scores <= thresholds
@@ -311,7 +321,9 @@ class ConformalSets:
             return inside.to(probabilities.device)
         is_empty = ~inside.any(-1, keepdim=True)
         places = torch.arange(self.num_classes, device=scores.device)
-        is_best = places == probabilities.argmax(-1, keepdim=True).to(scores.device)
+        if best is None:
+            best = probabilities.argmax(-1)
+        is_best = places == best.unsqueeze(-1).to(scores.device)
         return (inside | (is_empty & is_best)).to(probabilities.device)
 
     def coverage_interval(self, confidence: float = 0.95) -> tuple[float, float]:

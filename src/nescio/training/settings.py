@@ -273,8 +273,10 @@ def _require_share(name: str, value: float) -> None:
 
 
 def _checked_class_weight(weight: object) -> str | tuple[float, ...]:
-    if weight == BALANCED:
+    if isinstance(weight, str) and weight == BALANCED:
         return BALANCED
+    if hasattr(weight, "tolist"):  # an array, as scikit-learn's compute_class_weight gives it
+        weight = weight.tolist()
     expected = "class_weight must be 'balanced', or a number from 0 on for each class"
     if isinstance(weight, str) or not isinstance(weight, Sequence):
         raise InputError(f"{expected}, got {weight!r}")
