@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.training.small import LENET, blobs, squares, trained, weights
@@ -19,6 +20,7 @@ from nescio.encoders import MLPSpec
 from nescio.errors import TrainingError
 from nescio.methods import EDL, Batch, Ensemble
 from nescio.training import Run, Samples, TrainingSettings, fit
+from nescio.training._runtime import make_fabric
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -84,7 +86,10 @@ def test_samples_that_were_set_aside_are_named_by_the_option(tmp_path):
 def test_another_calibration_of_the_same_samples_is_the_same_training(tmp_path):
     Run(tmp_path, describe("all", 906, "def", seed=0))
     Run(tmp_path, describe("trust", 906, "def", seed=0))
-    expected = "another training: data.samples was 906 and is now 800, the train data has another content;"
+    expected = (
+        "another training: --posthoc was all and is now trust, data.samples was 906 and is now 800, the "
+        "train data has another content;"
+    )
     with pytest.raises(TrainingError, match=expected):
         Run(tmp_path, describe("trust", 800, "ghi", seed=0))
 
@@ -245,6 +250,33 @@ def test_members_that_are_finished_are_not_lengthened(tmp_path):
     assert len(history) == 2
 
 
+def test_a_run_that_is_lengthened_before_its_first_epoch_is_over_is_one_of_that_length(tmp_path):
+    method = Ensemble(2)
+
+    class StopError(Exception):
+        pass
+
+    def stop(metrics):
+        if metrics["member"] == 2:
+            raise StopError
+
+    Run(tmp_path, described(epochs=1))  # stopped before there is a checkpoint
+    with pytest.raises(StopError):
+        trained(method, run=Run(tmp_path, described(epochs=2)), epochs=2, report=stop)
+    assert json.loads((tmp_path / "settings.json").read_text())["settings"]["epochs"] == 2
+    _, history = trained(method, run=Run(tmp_path, described(epochs=2)), epochs=2)
+    assert len(history) == 4
+    # As versions before left it.
+    (tmp_path / "settings.json").write_text(json.dumps(described(epochs=1)))
+    _, history = trained(method, run=Run(tmp_path, described(epochs=2)), epochs=2)
+    assert len(history) == 4
+
+
+def test_whole_numbers_of_numpy(tmp_path):
+    Run(tmp_path, described(seed=np.int64(1)))
+    Run(tmp_path, described(seed=1))
+
+
 def test_a_lengthened_run_with_patience_compares_by_one_loss(tmp_path):
     """After 2 of 10 epochs of annealing the divergence hardly weighs: no later loss could be as low."""
     samples = blobs()
@@ -281,7 +313,8 @@ def test_patience_of_a_lengthened_run_survives_a_stop(tmp_path):
 
     run_for(2)
     stopped = Run(tmp_path, described(epochs=14, **given))
-    stopped._lengthen({"member": 0})  # as the first lines of a resumption, then nothing more
+    network = EDL().build(MLPSpec(5, 3, hidden=(16,), dropout=0.2))
+    stopped.resume(network, make_fabric("cpu", "float32"))  # and nothing more
     _, history = run_for(14)
     assert "former_held_out_loss" in history[0]
     assert len(history) > 4

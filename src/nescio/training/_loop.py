@@ -167,6 +167,7 @@ def fit(
                 if steps * state.epochs_done >= STUCK_STEPS:
                     state.history[-1]["is_guessing"] = 1.0
                 warn_of_guessing(_accuracies(state), steps, train.labels, settings.learning_rate)
+    module.to(fabric.device)  # also members of an ensemble that were finished before it was resumed
     module.eval()
     fit_second_stage(method, module, lambda: _batches_in_order(module, preprocess, train, settings))
     return state.history

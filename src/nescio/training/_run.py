@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nescio._files import (
     create_atomically,
+    json_text,
     named,
     read_tensors,
     remove_leftovers,
@@ -162,7 +163,7 @@ class Run:
     def __init__(self, folder: str | Path, settings: dict[str, Any]) -> None:
         self.folder = Path(folder)
         # As JSON gives them back, so that a tuple is not taken for another setting than its list.
-        self._settings = json.loads(json.dumps(settings))
+        self._settings = json.loads(json_text(settings))
         self._former_epochs: int | None = None
         if is_first_process():  # which keeps the folder; the others may not even see it
             self._claim()
@@ -225,9 +226,13 @@ class Run:
         found = None
         if fabric.is_global_zero and self.checkpoint.exists():
             found = read_tensors(self.checkpoint)
-            self._lengthen(found.header)
+            if self._former_epochs is not None:
+                self._lengthen(found.header, self._former_epochs)
             # A process that was killed after the checkpoint may not have come to write its metrics.
             self._write_metrics(found.header.get("history", []))
+        if self._former_epochs is not None:
+            with _explaining(self._settings_file):
+                write_atomically(self._settings_file, self._settings_text())
         found = fabric.broadcast(found)
         if found is None:
             return TrainingState(module)
@@ -247,12 +252,11 @@ class Run:
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             raise ModelFileError(f"{self.checkpoint} does not fit this training: {error}") from error
 
-    def _lengthen(self, header: dict[str, Any]) -> None:
+    def _lengthen(self, header: dict[str, Any], former: int) -> None:
         """Go on to more epochs than the run was started for, where that is possible."""
-        former = self._former_epochs
-        if former is None:
-            return
         header.setdefault("epochs", former)  # checkpoints from before do not say it
+        if header["epochs"] == self._epochs:
+            return  # what was started for fewer had no whole epoch yet when it was lengthened
         if header.get("member", 0) > 0:
             raise TrainingError(
                 f"{self.folder} can't be lengthened from {former} epochs: members of the ensemble are "
@@ -267,8 +271,6 @@ class Run:
                 NescioWarning,
                 stacklevel=4,
             )
-        with _explaining(self._settings_file):
-            write_atomically(self._settings_file, self._settings_text())
 
     def save(self, state: TrainingState) -> None:
         """Keep the state of now, and write the metrics for people and programs to follow."""
@@ -347,10 +349,10 @@ def _explained_by_posthoc(changes: dict[str, tuple[Any, Any]]) -> dict[str, tupl
     before, now = changes[_POSTHOC]
     others = {name: change for name, change in changes.items() if name != _POSTHOC}
     has_other_samples = any(name in others for name in _CHANGED_BY_POSTHOC)
-    # Whatever is fitted, the same samples are set aside for it: only "none" sets none aside.
-    is_the_reason = before is not None and "none" in (before, now) and has_other_samples
-    if not is_the_reason:
+    if before is None or not has_other_samples:
         return others
+    if "none" not in (before, now):
+        return changes  # of few data none are set aside for trust alone: either may be the reason
     named = {_POSTHOC: (before, now)}
     for name, change in others.items():
         if name not in _CHANGED_BY_POSTHOC:
