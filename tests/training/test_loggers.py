@@ -189,6 +189,21 @@ def test_a_logger_that_can_not_start_ends_it_before_it_begins(tmp_path):
         train(tmp_path, 3, Broken(at=0))
 
 
+def test_loggers_that_were_started_or_failed_are_closed(tmp_path):
+    class Closed(Broken):
+        name = "closed"
+
+        def close(self):
+            closed.append(self.at)
+
+    closed = []
+    with pytest.raises(TrainingError, match="can't be started"):
+        train(tmp_path, 3, [Closed(at=7), Broken(at=0)])
+    with pytest.warns(NescioWarning, match="log closed failed in row 2"):
+        train(tmp_path, 3, Closed(at=2))
+    assert closed == [7, 2]
+
+
 def test_columns_that_come_later_are_columns_too(tmp_path):
     logger = CSVLogger()
     logger.start(tmp_path, {}, [{"epoch": 1}])

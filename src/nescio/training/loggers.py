@@ -16,7 +16,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -428,16 +428,10 @@ def logging_to(
     Raises:
         TrainingError: If one of them can't be started.
     """
-    for logger in loggers:
-        try:
-            logger.start(folder, settings, history)
-        except NescioError:
-            raise
-        except Exception as error:
-            reason = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise TrainingError(f"log {logger.name} can't be started: {reason}") from error
-    rows = RowLog(loggers)
+    rows = RowLog([])
     try:
+        for logger in loggers:
+            rows.add(logger, folder, settings, history)
         yield rows
     finally:
         rows.close()
@@ -449,6 +443,27 @@ class RowLog:
     def __init__(self, loggers: Sequence[Logger]) -> None:
         self._loggers = list(loggers)
 
+    def add(
+        self,
+        logger: Logger,
+        folder: Path,
+        settings: Mapping[str, Any],
+        history: Sequence[Mapping[str, float]],
+    ) -> None:
+        """Start another one.
+
+        Raises:
+            TrainingError: If it can't be started.
+        """
+        try:
+            logger.start(folder, settings, history)
+        except NescioError:
+            raise
+        except Exception as error:
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise TrainingError(f"log {logger.name} can't be started: {reason}") from error
+        self._loggers.append(logger)
+
     def write(self, metrics: Mapping[str, float], step: int) -> None:
         """Log the metrics of an epoch."""
         for logger in list(self._loggers):
@@ -456,6 +471,8 @@ class RowLog:
                 logger.write(metrics, step)
             except Exception as error:  # noqa: BLE001 - another package's code: anything may come
                 self._loggers.remove(logger)
+                with suppress(Exception):
+                    logger.close()
                 warnings.warn(
                     f"log {logger.name} failed in row {step} and is left out from here on: {error}; the rows "
                     "are in metrics.jsonl, and come when the training is started again",
