@@ -50,6 +50,16 @@ def test_derivatives(risk):
     assert torch.autograd.gradgradcheck(lambda z: loss(z, labels.double()), x)
 
 
+def test_without_gradients_it_is_the_same():
+    x, labels = rows(4, 3, 1.0, 1.0)
+    loss = EvidentialLoss(annealing_epochs=0)
+    expected = float(loss(x, labels))
+    with torch.inference_mode():
+        assert float(loss(x, labels)) == pytest.approx(expected)
+        kept = x + 0
+    assert float(loss(kept, labels)) == pytest.approx(expected)
+
+
 def test_who_differentiates_by_the_labels_gets_the_plain_formulas():
     x, labels = rows(3, 4, 1.0, 1.0)
     labels.requires_grad_(True)

@@ -117,3 +117,12 @@ def test_samples_that_are_all_alike():
     gaussians = fitted(batches_of(same, torch.arange(10) % 3))
     assert gaussians.trust(same).tolist() == [1.0] * 10
     assert gaussians.trust(same + 1).tolist() == [0.0] * 10
+
+
+def test_a_class_of_one_sample_does_not_set_the_range_of_all():
+    features, labels = samples(count=200, size=8, classes=2)
+    alone = torch.cat([features, features.mean(0, keepdim=True) + 3])
+    of_alone = torch.cat([labels, torch.tensor([2])])
+    before = fitted(batches_of(features, labels), 8, 2, ridge=1e-3)
+    after = fitted(batches_of(alone, of_alone), 8, 3, ridge=1e-3)
+    torch.testing.assert_close(after.trust(features), before.trust(features), rtol=0, atol=0.1)

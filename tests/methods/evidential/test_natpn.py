@@ -147,7 +147,10 @@ def test_a_module_of_the_users_own_gets_another_head():
     module = NatPN(latent_size=2).check_module(network)
     assert module is network
     assert isinstance(module.head, DensityHead)
-    assert NatPN().check_module(module) is module
+    assert NatPN(latent_size=2).check_module(module) is module
+    for other in (NatPN(), NatPN(latent_size=2, flow_length=1), NatPN(latent_size=2, budget="exp")):
+        with pytest.raises(ev.InputError, match="the density of another NatPN"):
+            other.check_module(module)
     with pytest.raises(ev.InputError, match=r"needs an nn.Linear as the head"):
         NatPN().check_module(SequentialEncoder(nn.Linear(5, 3), nn.ReLU()))
 

@@ -72,7 +72,7 @@ def evaluate_soft(rows: Tensor, soft: Tensor, loss: RowLoss) -> tuple[Tensor, Te
 
 
 def is_soft_for(rows: Tensor, soft: Tensor, loss: RowLoss) -> bool:
-    """Whether `soft_loss` is for these: float64 is there, and nobody differentiates by the labels."""
+    """Whether `soft_loss` is for these: float64 and gradients are there, and none is asked for by labels."""
     has_terms = loss.risk is None or loss.risk.soft_terms is not None
     return (
         has_terms
@@ -80,4 +80,5 @@ def is_soft_for(rows: Tensor, soft: Tensor, loss: RowLoss) -> bool:
         and not soft.requires_grad
         and wide_type(rows.device) == torch.float64
         and not torch.compiler.is_compiling()
+        and not (torch.is_inference_mode_enabled() or rows.is_inference() or soft.is_inference())
     )

@@ -14,6 +14,7 @@ from nescio.methods.base import FeatureBatch
 # Features that never change have no variance at all: a share of all variance is added to each.
 _LEAST_VARIANCE = 1e-12
 _LEAST_WEIGHT = 1e-30  # of a class: without samples it has none
+_LEAST_SHARE = 1e-6  # of the variance within all classes that one class has, or else it is a point
 
 
 class ClassGaussians(nn.Module):
@@ -79,6 +80,12 @@ class ClassGaussians(nn.Module):
         # The likeliest covariance, without the correction n / (n - 1): weights count by their proportions.
         covariance = scatter / weight.clamp_min(_LEAST_WEIGHT).view(-1, 1, 1)
         variances = covariance.diagonal(dim1=1, dim2=2).mean(1)
+        # A class of one sample has no covariance, and would be infinitely dense there: it gets that of all.
+        pooled = scatter.sum(0) / counts.sum().clamp_min(_LEAST_WEIGHT)
+        variance = pooled.diagonal().mean()
+        is_point = variances <= _LEAST_SHARE * variance
+        covariance = torch.where(is_point.view(-1, 1, 1), pooled, covariance)
+        variances = torch.where(is_point, variance, variances)
         added = (ridge * variances).clamp_min(_LEAST_VARIANCE)
         eye = to_float64(torch.eye(means.shape[1], device=self.means.device))
         factor = torch.linalg.cholesky(covariance + added.view(-1, 1, 1) * eye)

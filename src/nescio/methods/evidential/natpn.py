@@ -115,15 +115,30 @@ class NatPN(Method):
             The same network.
 
         Raises:
-            InputError: If it has no features, or another head.
+            InputError: If it has no features, another head, or a density of other settings.
         """
-        if isinstance(getattr(module, "head", None), DensityHead):
+        present = getattr(module, "head", None)
+        if isinstance(present, DensityHead):
+            self._require_same(present)
             return module
         head = linear_head(module, self.name)
         return self._with_density(module, head.out_features, head.in_features)
 
+    @property
+    def _log_budget(self) -> float:
+        return _LOG_BUDGETS[self.budget] * self.latent_size
+
+    def _require_same(self, head: DensityHead) -> None:
+        """Refuse a head that was made with other settings."""
+        settings = (self.latent_size, self.flow_length, self._log_budget)
+        if (head.latent.out_features, len(head.flow), head.log_budget) != settings:
+            raise InputError(
+                "the network has the density of another NatPN, with another latent_size, flow_length or "
+                "budget; give a network with an nn.Linear as its head, or the same settings"
+            )
+
     def _with_density(self, network: nn.Module, num_classes: int, num_features: int) -> nn.Module:
-        log_budget = _LOG_BUDGETS[self.budget] * self.latent_size
+        log_budget = self._log_budget
         head = DensityHead(num_features, num_classes, self.latent_size, self.flow_length, log_budget)
         replace_head(network, head)
         return network
