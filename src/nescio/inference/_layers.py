@@ -19,6 +19,7 @@ from nescio.encoders.base import FEATURES, INPUTS
 from nescio.errors import InputError
 from nescio.inference._frozen import OnEncoding, batch_of, kept_features
 from nescio.methods import Method
+from nescio.methods._shared import MODE_LOCK
 from nescio.opinions.categorical import Prediction
 from nescio.training import as_input
 
@@ -37,8 +38,9 @@ def prepared_parts(
     check: is called with every batch of inputs that lie on the disk. Of large inputs fewer are taken.
     """
     device = next(model.module.parameters()).device
-    if any(part.training for part in model.module.modules()):  # to look is quicker than to set them all
-        model.module.eval()
+    with MODE_LOCK:
+        if any(part.training for part in model.module.modules()):  # to look is quicker than to set them all
+            model.module.eval()
     batch_size = max(1, min(batch_size, _NUMBERS // max(1, math.prod(inputs.shape[1:]))))
     if model.encoder is not None:
         model.encoder.module.to(device)

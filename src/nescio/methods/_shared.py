@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 import torch
@@ -13,6 +14,10 @@ from nescio.encoders import require_features
 from nescio.errors import InputError
 from nescio.methods.base import Batch, mean_loss
 from nescio.opinions.categorical import Categorical
+
+# Held while layers are switched to training for a prediction, so that one in another thread does not meet or
+# end that. Their draws come from torch's own generator, which all threads share.
+MODE_LOCK = threading.RLock()
 
 
 def softmax_loss(module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:

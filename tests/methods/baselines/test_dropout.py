@@ -1,7 +1,10 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 import nescio as ev
+from nescio.data import Table
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.methods import Dropout
 
@@ -71,3 +74,14 @@ def test_a_network_whose_way_depends_on_values_is_asked_for_each_alone():
         alone = [method.predict(module, one, torch.Generator().manual_seed(0)) for one in inputs.split(1)]
         torch.testing.assert_close(drawn(inputs), torch.cat([one.probabilities for one in alone]))
     assert not module.dropout.training
+
+
+def test_predictions_in_threads_do_not_disturb_each_other():
+    data = Table(torch.randn(40, 4), torch.arange(40) % 2, ("a", "b"), "rows")
+    chosen = ev.TrainingSettings(epochs=1, batch_size=8, learning_rate=1e-2)
+    spec = MLPSpec(4, 2, dropout=0.5)
+    model = ev.TrainedModel.train(data, Dropout(samples=20), spec, settings=chosen, posthoc="none")
+    expected = model.predict(data.features).probabilities
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: model.predict(data.features).probabilities, range(24)):
+            torch.testing.assert_close(found, expected, rtol=0, atol=0)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from nescio._checks import require_number, require_whole
 from nescio.encoders import Ability, EncoderSpec
 from nescio.errors import InputError
-from nescio.methods._shared import mean_of_softmax, softmax_loss, weight_penalty
+from nescio.methods._shared import MODE_LOCK, mean_of_softmax, softmax_loss, weight_penalty
 from nescio.methods.base import MOST_SAMPLES, Batch, Method
 from nescio.opinions.categorical import Categorical, Prediction
 
@@ -130,7 +130,7 @@ def _dropout_from(module: nn.Module, generator: torch.Generator) -> Iterator[Non
     device = next(module.parameters()).device
     seed = int(torch.randint(2**62, (), generator=generator, device=generator.device))
     forked = [] if device.type == "cpu" else [device]
-    with torch.random.fork_rng(forked, device_type=device.type):
+    with MODE_LOCK, torch.random.fork_rng(forked, device_type=device.type):
         torch.manual_seed(seed)
         for layer in layers:
             layer.train()
