@@ -311,7 +311,7 @@ def _origin(weight: Tensor, bias: Tensor | None, width: int) -> Tensor:
     if not isinstance(weight, Tensor) or weight.ndim != 2 or weight.shape[1] != width:
         raise InputError(f"weight must be (K, {width}), got {describe(weight)}")
     if bias is None:
-        return torch.zeros(width, dtype=torch.float64)
+        return torch.zeros(width, dtype=torch.float64, device=weight.device)
     if not isinstance(bias, Tensor) or bias.shape != weight.shape[:1]:
         raise InputError(f"bias must be ({len(weight)},), got {describe(bias)}")
     inverse: Tensor = torch.linalg.pinv(to_float64(weight.detach()))

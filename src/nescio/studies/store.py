@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from nescio._files import write_atomically
+from nescio._hardware import processor_name
 from nescio.errors import DataError
 from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan, as_plain, digest_of
@@ -156,17 +157,5 @@ def surroundings() -> dict[str, Any]:
     versions = {"python": platform.python_version()}
     for name in VERSIONS_OF:
         versions[name] = importlib.metadata.version(name)
-    hardware = {"processor": _processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
+    hardware = {"processor": processor_name(), "cores": os.cpu_count(), "threads": torch.get_num_threads()}
     return {"versions": versions, "hardware": hardware}
-
-
-def _processor() -> str:
-    """Its name, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

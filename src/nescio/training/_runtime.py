@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from nescio._fetch.store import cache_dir
 from nescio._files import write_atomically
+from nescio._hardware import processor_name
 from nescio.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +84,11 @@ def bfloat16_on_cpu() -> str:
     a process of their own. That takes some seconds, and the answer is kept beside the data.
     """
     path = cache_dir() / "bfloat16.json"
-    conditions = {"torch": torch.__version__, "limit": os.environ.get("ONEDNN_MAX_CPU_ISA", "")}
+    conditions = {
+        "torch": torch.__version__,
+        "limit": os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+        "processor": processor_name(),  # machines may share the folder
+    }
     try:
         kept = json.loads(path.read_text())
         if kept["conditions"] == conditions:
