@@ -30,14 +30,21 @@ def test_what_is_always_said_is_true(preset):
 
 
 def test_what_changes_follows_the_experiments(monkeypatch):
-    members = Overrides(
-        method={"num_members": 7}, training={"epochs": 9}, evaluation={"attacked": 5}, held_out=0
-    )
+    members = Overrides(method={"num_members": 7}, training={"epochs": 9})
     entries = (Entry("l2"), Entry("edl"), Entry("ensemble", overrides=members))
     monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, entries=entries),))
     assert "Deep Ensemble: on digits 7 networks of 9 epochs. The paper" in said("quick")
-    assert "the same for all methods: on digits 5 or 20." in said("quick")
-    assert "to follow the trainings by: on digits 0 or 100." in said("quick")
+    assert "the same for all methods: on digits 20." in said("quick")
+    assert "to follow the trainings by: on digits 100." in said("quick")
+
+
+def test_attacked_images_of_another_l2_network_are_said(monkeypatch):
+    other = Overrides(source=Overrides(training={"epochs": 9}))
+    entries = (Entry("l2"), Entry("edl"), Entry("dropout", overrides=other))
+    monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, entries=entries),))
+    assert "with other settings than in the table, for Dropout on digits (9 epochs)." in said("quick")
+    monkeypatch.setitem(PRESETS, "quick", (replace(DIGITS, entries=entries[:2]),))
+    assert "with other settings" not in said("quick")
 
 
 def test_both_sets_of_the_paper_are_there():

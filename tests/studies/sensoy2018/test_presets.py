@@ -89,27 +89,20 @@ def with_entry(entry, comparison=DIGITS):
     return replace(comparison, entries=(Entry("l2"), entry))
 
 
-def test_former_settings_have_the_last_word_and_are_deleted_to_switch_over():
-    former = Overrides(
-        training={"epochs": 9}, held_out=0, seeds=1, evaluation={"attacked": 7, "fresh_draws": False}
-    )
-    entry = Entry("dropout", seeds=2, overrides=Overrides(training={"epochs": 4}), former=former)
-    (old,) = with_entry(entry).experiments()[1:]
-    assert (old.plan.training["epochs"], old.plan.held_out) == (9, 0)
-    assert measurement(old, "pgd").images == 7
-    assert measurement(old, "pgd").fresh_draws is False
-    new = with_entry(replace(entry, former=None)).experiments()[1:]
-    assert len(new) == 2
-    assert (new[0].plan.training["epochs"], new[0].plan.held_out) == (4, 100)
-    assert measurement(new[0], "pgd").images == 20
-    assert measurement(new[0], "pgd").fresh_draws is True
+def test_an_entry_has_the_last_word():
+    overrides = Overrides(training={"epochs": 9}, evaluation={"attacked": 7, "fresh_draws": False})
+    (other,) = with_entry(Entry("dropout", overrides=overrides)).experiments()[1:]
+    assert other.plan.training["epochs"] == 9
+    assert (measurement(other, "pgd").images, measurement(other, "pgd").fresh_draws) == (7, False)
+    plain = with_entry(Entry("dropout", seeds=2)).experiments()[1:]
+    assert len(plain) == 2
+    assert (measurement(plain[0], "pgd").images, measurement(plain[0], "pgd").fresh_draws) == (20, True)
 
 
 def test_the_source_of_an_arm_s_attacks_is_l2_as_it_was_for_that_arm():
-    former = Overrides(source=Overrides(training={"epochs": 9}, held_out=0))
-    (old,) = with_entry(Entry("edl", former=former)).experiments()[1:]
-    source = measurement(old, "transfer").source
-    assert (source.training["epochs"], source.held_out) == (9, 0)
+    overrides = Overrides(source=Overrides(training={"epochs": 9}))
+    (other,) = with_entry(Entry("edl", overrides=overrides)).experiments()[1:]
+    assert measurement(other, "transfer").source.training["epochs"] == 9
     assert measurement(one("edl", 1), "transfer").source == one("l2", 1).plan
     assert "transfer" not in [each.name for each in one("l2").measurements]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nescio.studies.sensoy2018._arms import SOURCE, label
+from nescio.studies.sensoy2018._measurements import Transfer
 from nescio.studies.sensoy2018._results import TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import Comparison
 
@@ -29,7 +31,8 @@ ALWAYS = (
 def differences(results: PaperResults) -> list[str]:
     """A sentence or two for each."""
     comparisons = results.preset_comparisons()
-    return [*ALWAYS, _members(comparisons), _held_out(comparisons), _attacked(comparisons)]
+    found = [*ALWAYS, _members(comparisons), _held_out(comparisons), _attacked(comparisons)]
+    return found + _other_sources(comparisons)
 
 
 def _members(comparisons: Sequence[Comparison]) -> str:
@@ -44,24 +47,29 @@ def _members(comparisons: Sequence[Comparison]) -> str:
 
 
 def _held_out(comparisons: Sequence[Comparison]) -> str:
-    found = []
-    for comparison in comparisons:
-        counts = set()
-        for experiment in comparison.experiments():
-            counts.add(experiment.plan.held_out)
-        said = " or ".join(map(str, sorted(counts)))
-        found.append(f"on {TITLES[comparison.name]} {said}")
+    found = [f"on {TITLES[each.name]} {each.held_out}" for each in comparisons]
     return f"Training images kept apart to follow the trainings by: {'; '.join(found)}."
 
 
 def _attacked(comparisons: Sequence[Comparison]) -> str:
+    found = [f"on {TITLES[each.name]} {each.evaluation.attacked}" for each in comparisons]
+    return f"Only some of the test images are attacked, the same for all methods: {'; '.join(found)}."
+
+
+def _other_sources(comparisons: Sequence[Comparison]) -> list[str]:
+    """Arms that were shown the attacked images of another L2 network than that of the table."""
     found = []
     for comparison in comparisons:
-        counts = set()
-        for experiment in comparison.experiments():
+        experiments = comparison.experiments(1)
+        own = next((each.plan for each in experiments if each.arm == SOURCE), None)
+        for experiment in experiments:
             for measurement in experiment.measurements:
-                if measurement.name == "fgsm":
-                    counts.add(measurement.settings()["images"])
-        said = " or ".join(map(str, sorted(counts)))
-        found.append(f"on {TITLES[comparison.name]} {said}")
-    return f"Only some of the test images are attacked, the same for all methods: {'; '.join(found)}."
+                if isinstance(measurement, Transfer) and measurement.source != own:
+                    epochs = measurement.source.training["epochs"]
+                    found.append(f"{label(experiment.arm)} on {TITLES[comparison.name]} ({epochs} epochs)")
+    if not found:
+        return []
+    return [
+        "Images that were attacked on L2 are those of an L2 network with other settings than in the table, "
+        f"for {', '.join(found)}."
+    ]

@@ -44,8 +44,6 @@ class Overrides:
     Args:
         method, encoder, training: Changed fields of the settings of a training.
         evaluation: Changed fields of EvalConfig.
-        held_out: Number of training images that are kept apart.
-        seeds: Number of trainings.
         source: Changes of the L2 network from which attacks are transferred to this arm.
     """
 
@@ -53,8 +51,6 @@ class Overrides:
     encoder: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
     evaluation: Settings = field(default_factory=dict)
-    held_out: int | None = None
-    seeds: int | None = None
     source: Overrides | None = None
 
     def then(self, other: Overrides | None) -> Overrides:
@@ -66,8 +62,6 @@ class Overrides:
             encoder={**self.encoder, **other.encoder},
             training={**self.training, **other.training},
             evaluation={**self.evaluation, **other.evaluation},
-            held_out=self.held_out if other.held_out is None else other.held_out,
-            seeds=self.seeds if other.seeds is None else other.seeds,
             source=self.source if other.source is None else other.source,
         )
 

@@ -1,9 +1,4 @@
-"""The presets: which arms are trained on which data, with every number that was tuned. `plan` makes a study.
-
-An arm whose training with the settings of its comparison is still to come has `former`: the settings that its
-committed results were made with. To switch it over, its new results are put into the store and `former` is
-deleted.
-"""
+"""The presets: which arms are trained on which data, with every tuned number. `plan` makes a study."""
 
 from __future__ import annotations
 
@@ -59,14 +54,12 @@ class Entry:
         seeds: How many trainings.
         measurements: What is measured, beside the training itself.
         overrides: How it differs here from the arm and the comparison.
-        former: How its results were made that are committed, until it is trained anew.
     """
 
     arm: str
     seeds: int = 1
     measurements: tuple[str, ...] = EVERYTHING
     overrides: Overrides = field(default_factory=Overrides)
-    former: Overrides | None = None
 
 
 @dataclass(frozen=True)
@@ -102,10 +95,8 @@ class Comparison:
         """Every arm with every seed; seeds: so many of each, instead of the comparison's own numbers."""
         experiments = []
         for entry in self.entries:
-            overrides = ARMS[entry.arm].overrides.then(entry.overrides).then(entry.former)
-            count = entry.seeds if overrides.seeds is None else overrides.seeds
-            if seeds is not None and not self.is_about_seeds:
-                count = seeds
+            overrides = ARMS[entry.arm].overrides.then(entry.overrides)
+            count = entry.seeds if seeds is None or self.is_about_seeds else seeds
             for seed in range(count):
                 experiments.append(self._experiment(entry, overrides, seed))
         return experiments
@@ -125,7 +116,7 @@ class Comparison:
         method = dict(overrides.method)
         return TrainingPlan(
             data=self.data,
-            held_out=self.held_out if overrides.held_out is None else overrides.held_out,
+            held_out=self.held_out,
             method=method,
             encoder={**self.encoder, **overrides.encoder},
             training={**self.training, **overrides.training, "seed": seed},
@@ -268,17 +259,11 @@ QUICK = (
     _dead_classes(epochs=2),
 )
 
-# The settings of the results that were committed before every arm got images kept apart, more attacked
-# images and fresh draws. FORMER_SOURCE: of the L2 network from which attacks were transferred then.
-_FORMER_HARDWARE: Settings = {"device": "auto", "precision": "auto"}
-FORMER_CIFAR5_SOURCE = Overrides(training={**_FORMER_HARDWARE, "epochs": 10}, held_out=0)
-FORMER_CIFAR5_DROPOUT = FORMER_CIFAR5_SOURCE.then(
-    Overrides(
-        seeds=1,
-        evaluation={"attacked": 200, "fresh_draws": False},
-        source=FORMER_CIFAR5_SOURCE,
-    )
-)
+# The networks of softmax on CIFAR5. At 1e-3 the accuracy on images kept apart still jumps by a point when 20
+# epochs end.
+_SOFTMAX_ON_CIFAR5: Settings = {"epochs": 24, "learning_rate": 5e-4}
+# Attacks on networks that were trained before L2 had these settings were made on L2 as it was then.
+_FORMER_SOURCE = Overrides(training={"epochs": 12, "learning_rate": 1e-3})
 _TEN_SAMPLES = {"attack_samples": 10}
 _FEW_SAMPLES = {"samples": 10, "attack_samples": 5}
 
@@ -353,13 +338,14 @@ PAPER = (
             fresh_draws=True,
         ),
         entries=(
-            Entry("l2", seeds=3, overrides=Overrides(training={"epochs": 12})),
+            Entry("l2", seeds=3, overrides=Overrides(training=_SOFTMAX_ON_CIFAR5)),
             Entry(
                 "dropout",
-                overrides=Overrides(evaluation={"samples": 20, "attack_samples": 5}),
-                former=FORMER_CIFAR5_DROPOUT,
+                overrides=Overrides(
+                    training=_SOFTMAX_ON_CIFAR5, evaluation={"samples": 20, "attack_samples": 5}
+                ),
             ),
-            Entry("ensemble", overrides=Overrides(training={"epochs": 8})),
+            Entry("ensemble", overrides=Overrides(training={"epochs": 8}, source=_FORMER_SOURCE)),
             # Attacks that were made on L2 are not measured of FFGU, EDL and EDL as printed.
             Entry(
                 "ffgu",
@@ -374,12 +360,16 @@ PAPER = (
                     method={"initial_sigma": 1e-4, "warm_up_epochs": 10},
                     training={"epochs": 10},
                     evaluation=_FEW_SAMPLES,
+                    source=_FORMER_SOURCE,
                 ),
             ),
             Entry(
                 "mnfg",
                 overrides=Overrides(
-                    method={"initial_sigma": 1e-4}, training={"epochs": 10}, evaluation=_FEW_SAMPLES
+                    method={"initial_sigma": 1e-4},
+                    training={"epochs": 10},
+                    evaluation=_FEW_SAMPLES,
+                    source=_FORMER_SOURCE,
                 ),
             ),
             Entry(
