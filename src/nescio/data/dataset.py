@@ -251,7 +251,8 @@ class Texts(_Labelled):
         return {"texts": tuple(self.texts[position] for position in positions.tolist())}
 
 
-LabelledData = Dataset | Table | Texts  # what is trained, calibrated and measured on
+LabelledData = Dataset | Table | Texts
+"""Images, rows or texts with labels: what is trained, calibrated and measured on."""
 
 
 def _check_tensors(name: str, **fields: object) -> None:

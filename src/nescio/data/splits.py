@@ -46,6 +46,7 @@ def split(
         InputError: If there is not one group for each sample.
 
     Example:
+        >>> from nescio.data import Table
         >>> table = Table(torch.eye(10), torch.arange(10) % 2, ("a", "b"), "ten rows")
         >>> rest, held_out = split(table, 0.2, seed=0)
         >>> len(rest), len(held_out)
