@@ -58,9 +58,12 @@ def doubt(model: TrainedModel) -> float:
 def main() -> None:
     """Train what is named, or both, unless told to look only; then look at both."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("methods", nargs="*", choices=(*METHODS, []), metavar="METHOD")
+    parser.add_argument("methods", nargs="*", metavar="METHOD", help=" or ".join(METHODS))
     parser.add_argument("--look", action="store_true")
     given = parser.parse_args()
+    for name in given.methods:
+        if name not in METHODS:
+            parser.error(f"METHOD must be {' or '.join(METHODS)}, got {name!r}")
     if not given.look:
         for name in given.methods or METHODS:
             train(name)
