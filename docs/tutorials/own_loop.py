@@ -113,11 +113,11 @@ axes.legend(frameon=False)
 #
 # - **Classes of unequal weight, samples that do not count, soft labels**: `class_weight`, `ignore_index` and
 #   targets `(N, K)` work as in torch.
-# - **Mixed precision, `torch.compile`, any device**: the loss computes in float32 whatever comes, and gives no
-#   NaN for finite logits.
+# - **Mixed precision, `torch.compile`, any device**: the loss computes in float32 at least, and gives no NaN
+#   for finite logits.
 # - **The paper's loss** is `EvidentialLoss.paper()`; the default is as accurate as cross-entropy, and
 #   [decision 22](../decisions/0022-the-default-loss.md) has the measurements.
 # - **A loop that is not yours**: `TrainedModel.train(data.from_torch(loader), network=network)` trains any module
 #   on any `DataLoader` and gives a model file, thresholds and a service on top.
 #
-# Next: [a threshold to act on](which_doubt.md), or [what u is not](../limits.md).
+# Next: [a threshold to act on](which_doubt.py), or [what u is not](../limits.md).

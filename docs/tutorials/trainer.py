@@ -132,4 +132,4 @@ print(f"AUROC of {len(unknown)} questions out of scope, by their uncertainty: {f
 # Does the Trainer learn what the training of nescio itself would? Step by step, yes:
 # [decision 31](../decisions/0031-the-loss-of-a-step.md) has the losses of both, on the same batches of CLINC150.
 # [Integrations](../integrations.md) has trust by the features of the model, Lightning, torchmetrics and the hub.
-# [The page on texts](text.md) trains a head on the same encoder, which takes seconds and no transformers.
+# [The page on texts](text.py) trains a head on the same encoder, which takes seconds and no transformers.

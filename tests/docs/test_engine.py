@@ -93,6 +93,8 @@ def test_outputs_of_another_script_are_refused(script, tmp_path, monkeypatch):
         ("CONTRIBUTING.md", "[m](docs/methods.md)", "[m](methods.md)"),
         ("results/paper/report.md", "![f](figures/figure1.png)", "![f](figures/figure1.png)"),
         ("limits.md", "[m](maths.md)", "[m](maths.md)"),
+        ("api/losses.md", "[t](../tutorials/own_loop.py)", "[t](../tutorials/own_loop.md)"),
+        ("tutorials/serving.md", "[t](which_doubt.py)", "[t](which_doubt.md)"),
         ("limits.md", "[code](../src/nescio/losses.py)", "code"),
         ("limits.md", "[x](../nothing.md)", "[x](../nothing.md)"),  # mkdocs warns of it
         ("limits.md", "[x](https://example.org/a.md)", "[x](https://example.org/a.md)"),

@@ -185,6 +185,14 @@ def test_no_block_escapes(path):
                 assert not words or words[0] in OTHER_COMMANDS | {"nescio"}, line
 
 
+@pytest.mark.parametrize("path", all_pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere_in_the_repository_too(path):
+    """The pages are read there as well, not on the site alone."""
+    for _, _, target, _ in outside.LINK.findall(text_of(path)):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (path.parent / target).exists(), target
+
+
 def test_what_the_navigation_names_is_there_or_made_by_the_build():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     made = {f"tutorials/{name}.md" for name in tutorials.names()} | set(outside.outside_files())

@@ -1,7 +1,8 @@
 """Files of the repository that are pages of the site too, and links that lead to them.
 
 The documents are read in the repository as well, where a link says `../results/paper/report.md`. On the site
-those files lie beside the pages of docs/, under the same path.
+those files lie beside the pages of docs/, under the same path. A link to the script of a tutorial leads to
+its page there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ PATTERNS = (
     "results/*/report.md",
     "results/*/figures/*.png",
 )
+TUTORIAL = re.compile(r"docs/tutorials/\w+\.py")
 # The target of a link or of a picture, without what follows it: an anchor, a title.
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)([^)]*)\)")
 
@@ -47,6 +49,8 @@ def rewrite(markdown: str, page: str) -> str:
         is_in_docs = path.startswith("docs/")
         if path in outside:
             on_site = path
+        elif TUTORIAL.fullmatch(path):
+            on_site = path.removeprefix("docs/").removesuffix(".py") + ".md"
         elif is_outside and is_in_docs:
             on_site = path.removeprefix("docs/")
         elif not is_in_docs and (ROOT / path).exists():

@@ -37,7 +37,7 @@ def predict(
     ] = None,
     on: Annotated[str, typer.Option(help="With --out: here, or ray for the machines of a cluster.")] = "here",
 ) -> None:
-    """Say for each picture or row what it is, or "I do not know".
+    """Say for each picture, text or row what it is, or "I do not know".
 
     What can't be read gets a line with the error, the rest is answered, and the code is 1.
     """

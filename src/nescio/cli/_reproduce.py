@@ -53,8 +53,16 @@ def reproduce(
         Path | None, typer.Option(help="The folder of the results, by default results/PRESET.")
     ] = None,
     on: Annotated[str, typer.Option(help="here, or ray: on all processors of a Ray cluster.")] = "here",
-    sets: Annotated[Several, typer.Option(metavar="NAME...", help="Only these data sets.")] = None,
-    methods: Annotated[Several, typer.Option(metavar="NAME...", help="Only these methods.")] = None,
+    sets: Annotated[
+        Several, typer.Option(metavar="NAME...", help="Only these: digits, mnist, cifar5, dead_classes.")
+    ] = None,
+    methods: Annotated[
+        Several,
+        typer.Option(
+            metavar="NAME...",
+            help="Only these: l2, dropout, ensemble, ffgu, fflu, mnfg, edl, edl-printed, edl-notebook.",
+        ),
+    ] = None,
 ) -> None:
     """Make the paper's table and figures; called again, only what is missing is computed."""
     from nescio.reports._page import require_extras

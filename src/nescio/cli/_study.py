@@ -23,7 +23,12 @@ def study(
             help="Only these data sets: letter, clinc150, 20newsgroups, cifar5, mnist, cifar5-lenet.",
         ),
     ] = None,
-    methods: Annotated[Several, typer.Option(metavar="NAME...", help="Only these methods.")] = None,
+    methods: Annotated[
+        Several,
+        typer.Option(
+            metavar="NAME...", help="Only these methods, and edl-paper: EDL with the loss of the paper."
+        ),
+    ] = None,
     seeds: Annotated[int | None, typer.Option(help="So many trainings of each method.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder of the results, by default results/NAME.")

@@ -70,7 +70,8 @@ def train(
         list[str] | None, typer.Option(help="A column of a table not to learn from; may be repeated.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="A column of a table whose equal values are held out together.")
+        str | None,
+        typer.Option(help="A column of a table, or the level of sub-folders of pictures, held out together."),
     ] = None,
     seed: _training.Seed = 0,
     data_dir: DataDir = None,

@@ -73,7 +73,7 @@ def demo_settings(seed: int = 0, epochs: int | None = None) -> TrainingSettings:
 
 
 def demo_inputs(samples: int | None = None) -> Inputs:
-    """The real digits that come with the install, and letters; samples: no more than these of each."""
+    """Handwritten digits, and letters; samples: no more than these of each."""
     if samples is not None and samples < LEAST_SAMPLES:
         raise InputError(f"samples must be {LEAST_SAMPLES} or more, got {samples}")
     train = load("digits")

@@ -24,7 +24,7 @@ def table(results: PaperResults) -> Table:
     """A line for each arm."""
     rows = [(label(arm), *_cells(results, arm)) for arm in DEAD_CLASSES]
     caption = (
-        "ReLU evidence, equation 5 and the annealed divergence on the embedded digits. A class is counted "
+        "ReLU evidence, equation 5 and the annealed divergence on 5,000 digits. A class is counted "
         "as dead when its evidence is zero on every test image. A ReLU output that is zero on every "
         "training image gets no gradient from the loss, and seldom comes back. In brackets 95% intervals: "
         "Wilson's over the trainings for their share, Student's over the seeds for the accuracies."

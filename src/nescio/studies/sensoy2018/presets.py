@@ -205,7 +205,7 @@ DEAD_CLASS_SEEDS = 10
 
 
 def _dead_classes(epochs: int) -> Comparison:
-    """How often a class of a network with ReLU evidence dies, on the embedded digits."""
+    """How often a class of a network with ReLU evidence dies, on the small set of digits."""
     same = Overrides(training={"epochs": epochs, "batch_size": 128, "schedule": "constant"})
     return Comparison(
         name="dead_classes",
