@@ -109,3 +109,8 @@ def test_groups_and_parts_are_checked_and_follow_their_samples():
 
 def made_table():
     return Table(torch.eye(3), torch.tensor([0, 1, 1]), ("a", "b"), "rows")
+
+
+def test_class_names_that_no_file_can_hold():
+    with pytest.raises(DataError, match="class names must be texts that files can hold, got 'caf"):
+        Table(torch.zeros(2, 1), torch.tensor([0, 1]), ("caf\udce9", "tea"), "drinks")

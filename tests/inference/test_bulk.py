@@ -17,7 +17,7 @@ from PIL import Image
 
 from nescio.cli import app
 from nescio.data._pictures import read_picture
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import Preprocess, RowPreprocess
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import DataError, InputError
 from nescio.inference import bulk
@@ -491,3 +491,15 @@ def test_the_whole_file_is_on_the_disk_before_it_has_its_name(rows_model, tmp_pa
     monkeypatch.setattr(os, "fsync", noted)
     predict_to_file(rows_model, [tmp_path / "x.csv"], tmp_path / "o.csv")
     assert (tmp_path / "o.csv").stat().st_ino in flushed
+
+
+def test_a_cell_with_the_probabilities_of_thousands_of_classes(tmp_path):
+    spec = MLPSpec(2, 7000, hidden=(2,))
+    module = Softmax().build(spec).eval()
+    preprocess = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2)
+    classes = tuple(map(str, range(7000)))
+    TrainedModel(module, Softmax(), classes, preprocess, spec).save(tmp_path / "m.safetensors")
+    (tmp_path / "rows.csv").write_text("1,2\n3,4\n")
+    outcome = predict_to_file(tmp_path / "m.safetensors", [tmp_path / "rows.csv"], tmp_path / "out.csv")
+    assert (outcome.inputs, outcome.errors) == (2, 0)
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3

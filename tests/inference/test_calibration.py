@@ -326,7 +326,9 @@ def test_an_existing_model_is_calibrated(plain: TrainedModel) -> None:
     gaussians = plain.calibrated(blobs(), blobs(300, seed=5), "trust", kind="gaussians")
     assert gaussians.posthoc.trust.distance.kind == "gaussians"
     assert gaussians.posthoc.temperature is None
-    assert model.calibrated(blobs(), blobs(300, seed=5), "none").posthoc is None
+    without = model.calibrated(blobs(), blobs(300, seed=5), "none")
+    assert without.posthoc is None
+    assert without.training.keys().isdisjoint({"posthoc", "calibrated_on"})
 
 
 def test_calibrating_again_forgets_what_was_fitted_before(plain: TrainedModel) -> None:

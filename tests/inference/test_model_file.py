@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from nescio._files import read_tensors, write_tensors
 from nescio.data import Table
 from nescio.encoders import LeNetSpec
-from nescio.errors import ModelFileError
+from nescio.errors import InputError, ModelFileError
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, METHODS, Method, Softmax, register_method
 from nescio.training import TrainingSettings
@@ -273,3 +273,37 @@ def test_a_method_of_ones_own_is_given_or_registered(tmp_path):
         assert TrainedModel.load(tmp_path / "m.safetensors").method == Margin(0.5)
     finally:
         del METHODS._items[Margin.name]
+
+
+class WithTrust(torch.nn.Module):
+    """A network of the user's own, a part of which has a name that the file has too."""
+
+    def __init__(self):
+        super().__init__()
+        self.trust = torch.nn.Linear(4, 8)
+        self.seen = torch.nn.Linear(8, 8)
+        self.head = torch.nn.Linear(8, 2)
+
+    def features(self, inputs):
+        return self.seen(self.trust(inputs).relu()).relu()
+
+    def forward(self, inputs):
+        return self.head(self.features(inputs))
+
+
+def test_parts_of_a_network_may_be_called_as_what_is_kept_beside_it(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(600, 4, generator=generator)
+    table = Table(rows, (rows[:, 0] > 0).long(), ("a", "b"), "halves")
+    settings = TrainingSettings(epochs=1, learning_rate=0.01)
+    model = TrainedModel.train(table, network=WithTrust(), settings=settings, posthoc="all")
+    assert model.posthoc.trust is not None
+    model.save(tmp_path / "m.safetensors")
+    again = TrainedModel.load(tmp_path / "m.safetensors", network=WithTrust())
+    assert torch.equal(again.predict(rows).probabilities, model.predict(rows).probabilities)
+    model.module.trust.register_buffer("held_out", torch.zeros(3))
+    with pytest.raises(
+        InputError, match=r"weights called trust\.held_out, where the file keeps something else"
+    ):
+        model.save(tmp_path / "m.safetensors")
+    assert TrainedModel.load(tmp_path / "m.safetensors", network=WithTrust()).seen is not None

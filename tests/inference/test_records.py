@@ -232,3 +232,10 @@ def test_as_text(rows):
     assert json.loads(cells[0]["probabilities"]) == found[0]["probabilities"]
     assert (cells[1]["answer"], cells[1]["error"]) == ("", "has a value that is not finite")
     assert to_csv(found, header=False) == to_csv(found).partition("\n")[2]
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b"])
+def test_whatever_a_name_holds_it_is_one_cell(name):
+    text = to_csv([{"name": name, "error": None}])
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["name", "error"], [name, ""]]
+    assert text.endswith(",\n")

@@ -48,6 +48,12 @@ def test_data_with_many_equal_rows_are_not_taken_for_training_data(with_new):
         assert not seen.are_seen(other)
 
 
+def test_held_out_data_that_were_trained_on_do_not_hide_it():
+    train = rows(500)
+    assert SeenSamples.of(train, train).are_seen(train)
+    assert SeenSamples.of(train, torch.cat([train[:50], rows(50, seed=1)])).are_seen(train[:100])
+
+
 def test_training_data_are_seen_among_some_equal_rows():
     train = rows(2000, values=16)
     seen = SeenSamples.of(train)

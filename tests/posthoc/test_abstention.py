@@ -613,6 +613,13 @@ def test_every_measure_can_decide(measure):
     assert AbstentionRule.from_dict(json.loads(json.dumps(everything.to_dict()))) == everything
 
 
+def test_a_measure_by_another_name_is_kept_by_its_own():
+    rule = AbstentionRule(
+        threshold=0.5, held_out=10, held_out_coverage=1.0, met=True, measure="vacuity", target_coverage=1.0
+    )
+    assert rule.measure == "uncertainty"
+
+
 def test_a_measure_of_evidence_needs_an_opinion():
     prediction = Categorical(torch.tensor([[0.5, 0.5], [0.9, 0.1]]))
     with pytest.raises(InputError, match="the measure dissonance needs an Opinion"):

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from nescio.serve import _batching
 from nescio.serve._batching import Batcher
 from nescio.serve._errors import RequestError
 
@@ -236,6 +237,23 @@ def test_an_error_belongs_to_the_one_who_asked_and_the_queue_goes_on():
     answers, batches = asyncio.run(scenario())
     assert answers == ({"broken": [2]}, {"broken": [3]}, {"broken": [4]}, {"a": [2]})
     assert [size for model, size in batches if model == "broken"] == [4, 2, 1, 1, 2]  # halved, not one by one
+
+
+def test_too_little_memory_costs_one_request_and_not_the_service(monkeypatch):
+    joined = np.concatenate
+
+    def without_memory(arrays):
+        monkeypatch.setattr(_batching.np, "concatenate", joined)
+        raise MemoryError("no room")
+
+    async def scenario():
+        queue = batcher(Recorder())
+        monkeypatch.setattr(_batching.np, "concatenate", without_memory)
+        with pytest.raises(MemoryError, match="no room"):
+            await queue.submit({"a": rows(1)}, soon())
+        return await queue.submit({"a": rows(2)}, soon())
+
+    assert asyncio.run(scenario()) == {"a": [3]}
 
 
 def test_close_finishes_what_waits():

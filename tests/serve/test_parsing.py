@@ -267,6 +267,13 @@ def test_arrays_as_they_are_are_answered_as_json_is(ask):
         (b"junk" * 100, NPY, "", 400, "not a .npy file"),
         (as_npy(np.zeros((1, 16, 16), "u1"))[:-1], NPY, "", 422, "the array must fill the file"),
         (as_npy(np.zeros((1, 16, 16), "u1")) + b"x", NPY, "", 422, "the array must fill the file"),
+        (
+            as_npy(np.zeros((1, 1, 2), "u4")).replace(b"(1, 1, 2),", b"(1,-1,-2),"),
+            NPY,
+            "",
+            422,
+            "must fill the file",
+        ),
         (as_npy(np.zeros(256, "u1")), NPY, "", 422, "inputs along its first axis, got the shape (256,)"),
         (as_npy(np.zeros((3, 16, 16), "u1")), NPY, "", 422, "there must be 1 to 2 inputs, got 3"),
         (as_npy(np.zeros((1, 16, 16), "?")), NPY, "", 422, "whole or floating-point numbers, got bool"),

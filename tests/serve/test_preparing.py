@@ -1,16 +1,20 @@
 """From inputs to what a model takes: pictures and pixels, broken ones among them."""
 
 import io
+import json
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
 from tests.data.preprocess.words import WORDS
 from tests.inference.small_texts import BagOfWordsSpec
-from tests.serve.helpers import COLOUR, encoded, pair, pictures, reason, untrained
+from tests.serve.helpers import COLOUR, PICTURE, encoded, pair, pictures, reason, untrained
 
 from nescio._kinds import InputKind
-from nescio.data import Input, Row, RowPreprocess, TableSchema, TextPreprocess
+from nescio.data import ImagePreprocess, Input, Row, RowPreprocess, TableSchema, TextPreprocess
+from nescio.data._columns import NumberColumn
+from nescio.encoders import MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL
 from nescio.serve._errors import RequestError
@@ -120,3 +124,36 @@ def test_a_text_that_is_longer_than_the_model_reads_has_a_note(ask):
     (result,) = response.json()["results"]
     assert result["notes"] == [{"name": "2", "note": "longer than 4 tokens: the model reads the first 4"}]
     assert [opinion["error"] for opinion in result["opinions"]] == [None, None, "is an empty text"]
+
+
+def test_a_model_of_images_from_0_to_1_reads_pictures_and_bytes_in_its_own_units(ask):
+    """Whatever way they come: pixels that are 255 times too large would make it sure of everything."""
+    model = untrained(PICTURE, EDL())
+    preprocess = ImagePreprocess(model.input_shape, (0.0,), (1.0,), white=1.0)
+    app = create_app({"m": replace(model, preprocess=preprocess)})
+    picture = pictures(1)[0]
+    numbers = (picture.double() / 255).tolist()
+    bodies = [
+        {"json": {"inputs": [numbers]}},
+        {"files": [("files", ("a.png", encoded(picture), "image/png"))]},
+        {"content": picture.numpy().tobytes(), "headers": {"content-type": "application/octet-stream"}},
+    ]
+    answers = []
+    for body in bodies:
+        (result,) = ask("POST", "/v1/opinions", app=app, **body).json()["results"]
+        answers.append(result["opinions"][0]["probabilities"])
+    for other in answers[1:]:
+        assert other == pytest.approx(answers[0], rel=1e-5)
+
+
+def test_an_array_does_not_stand_for_columns_of_which_differences_are_kept(ask):
+    schema = TableSchema((NumberColumn("time", offset=1.7e9), NumberColumn("value")), has_names=True)
+    spec = MLPSpec(2, 3, hidden=(4,))
+    model = untrained(spec, EDL())
+    app = create_app({"m": replace(model, preprocess=RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2, schema))})
+    row = {"time": 1.7e9, "value": 0}
+    assert ask("POST", "/v1/opinions", app=app, json={"inputs": [row]}).status_code == 200
+    refused = ask("POST", "/v1/opinions", app=app, json={"inputs": [[1.7e9, 0]]})
+    assert "too few digits for the numbers of time" in reason(refused)
+    inputs = ask("GET", "/openapi.json", app=app).json()["components"]["schemas"]
+    assert '"type": "array", "minItems": 2' not in json.dumps(inputs)

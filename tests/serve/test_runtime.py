@@ -9,7 +9,7 @@ from tests.serve.helpers import PICTURE, ROWS, pictures, untrained
 
 from nescio import InputError
 from nescio.inference.export import export_onnx
-from nescio.methods import EDL, Dropout, Ensemble, Softmax
+from nescio.methods import DAEDL, EDL, FEDL, Dropout, Ensemble, Softmax
 from nescio.serve import _runtime
 from nescio.serve._models import load_models, load_stored, store_networks
 from nescio.serve._runtime import choose_network, runtime_of, with_network
@@ -61,6 +61,14 @@ def test_more_than_one_pass_is_for_torch(method):
     assert choose_network("many", model, "auto") is None
     with pytest.raises(InputError, match="runtime must be torch for the model many: its method"):
         choose_network("many", model, "onnx")
+
+
+@pytest.mark.parametrize("method", [DAEDL(), FEDL(head_hidden=4)])
+def test_methods_that_ask_more_of_a_network_than_to_be_called_are_for_torch(method):
+    model = untrained(ROWS, method)
+    assert choose_network("more", model, "auto") is None
+    with pytest.raises(InputError, match="torch for the model more: it can't be computed there"):
+        choose_network("more", model, "onnx")
 
 
 def test_what_is_computed_otherwise_is_not_taken(monkeypatch):

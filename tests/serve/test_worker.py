@@ -39,6 +39,11 @@ def test_it_shows_what_it_has_prepared_and_ends_when_its_parent_is_gone(tmp_path
     order, reason = parent.recv()
     assert order == _worker.PREPARED
     assert "missing.safetensors" in reason
+    with monkeypatch.context() as broken:
+        broken.setattr(_worker, "load_stored", lambda paths: len(paths) + "x")
+        parent.send((_worker.PREPARE, {"soft": soft}))
+        order, reason = parent.recv()  # a mistake of ours: it listens on
+    assert reason.startswith("TypeError: unsupported operand")
     parent.send((_worker.SHOW, None))  # nothing is there to be shown: no answer
     parent.send((_worker.PREPARE, {"soft": soft}))
     assert parent.recv() == (_worker.PREPARED, None)

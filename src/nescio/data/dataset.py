@@ -282,6 +282,9 @@ def _check_labels(name: str, count: int, labels: Tensor, classes: tuple[str, ...
         raise DataError(f"{name}: {count} samples but {len(labels)} labels")
     if len(set(classes)) != len(classes):
         raise DataError(f"{name}: class names must differ, got {classes}")
+    for each in classes:
+        if isinstance(each, str) and each.encode("utf-8", "replace").decode() != each:
+            raise DataError(f"{name}: class names must be texts that files can hold, got {each!r}")
     if count and not (int(labels.min()) >= 0 and int(labels.max()) < len(classes)):
         raise DataError(
             f"{name}: labels must be 0..{len(classes) - 1}, got {int(labels.min())}..{int(labels.max())}"

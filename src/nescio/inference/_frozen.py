@@ -35,7 +35,7 @@ from nescio.data import (
 )
 from nescio.data._row_writer import StoredArrayWriter
 from nescio.data._stored import is_resident, row_chunks, stored_once
-from nescio.data.preprocess import BYTES
+from nescio.data.preprocess import WHITE
 from nescio.encoders import EncoderSpec, MLPSpec, features_of, spec_to_dict
 from nescio.errors import DataError, NescioWarning
 
@@ -130,13 +130,14 @@ def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:
     if channels != len(mean):  # grey images: one mean for all channels
         mean = (sum(mean) / len(mean),) * channels
         scale = (sum(scale) / len(scale),) * channels
-    unit = fitted.scale[0] / BYTES[1]  # images that are no bytes have another white
+    unit = fitted.scale[0] / WHITE  # images that are no bytes have another white
     return ImagePreprocess(
         fitted.input_shape,
         tuple(value * unit for value in mean),
         tuple(value * unit for value in scale),
         pixel_range=fitted.pixel_range,
         resize=data.resize,
+        white=fitted.white,
     )
 
 

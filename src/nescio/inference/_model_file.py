@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 # 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
 FORMER_FORMATS = (1, 2)
-SEEN = "seen.digests"  # the name of the tensor
+SEEN, DIGESTS = "seen", "digests"  # of what was trained on: seen.digests
 TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 MODEL_NAME = "model.safetensors"  # in the folder of a run
@@ -93,17 +93,15 @@ def write_model(path: Path, model: TrainedModel) -> None:
     encoder = None
     if model.encoder is not None:
         encoder = {"spec": spec_to_dict(model.encoder.spec), "scaling": model.encoder.scaling.to_dict()}
-        for name, tensor in model.encoder.module.state_dict().items():
-            tensors[f"{ENCODER}.{name}"] = tensor
+        _add(tensors, ENCODER, model.encoder.module.state_dict())
     seen = None
     if model.seen is not None:
         seen = model.seen.to_dict()
-        tensors[SEEN] = (model.seen.digests - 2**31).to(torch.int32)
+        _add(tensors, SEEN, {DIGESTS: (model.seen.digests - 2**31).to(torch.int32)})
     posthoc = None
     if model.posthoc is not None:
         posthoc = model.posthoc.settings()
-        for name, tensor in model.posthoc.tensors().items():
-            tensors[f"{TRUST}.{name}"] = tensor
+        _add(tensors, TRUST, model.posthoc.tensors())
     header = {
         "format": FORMAT,
         "method": method_to_dict(model.method),
@@ -119,6 +117,18 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
     }
     write_tensors(path, tensors, header)
+
+
+def _add(tensors: dict[str, Tensor], prefix: str, others: Mapping[str, Tensor]) -> None:
+    """Keep other tensors beside the weights of the network, their names behind `prefix.`."""
+    for name, tensor in others.items():
+        full_name = f"{prefix}.{name}"
+        if full_name in tensors:
+            raise InputError(
+                f"the network has weights called {full_name}, where the file keeps something else; "
+                f"rename its part {prefix}"
+            )
+        tensors[full_name] = tensor
 
 
 def model_path(path: str | Path) -> Path:
@@ -145,13 +155,16 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
             f"{path} has format {header.get('format')!r}, this version of nescio reads 1 to {FORMAT}"
         )
     try:
-        digests = tensors.pop(SEEN, None)
+        digests = None
+        if header.get("seen") is not None:
+            digests = tensors.pop(f"{SEEN}.{DIGESTS}", None)
         posthoc = None
         if header.get("posthoc") is not None:
             posthoc = Posthoc.from_parts(header["posthoc"], named(tensors, TRUST))
-            tensors = _without(tensors, TRUST)
+            for name in posthoc.tensors():  # a user's network may have a part of that name too
+                del tensors[f"{TRUST}.{name}"]
         parts = _parts_from_header(header, tensors, module, method)._replace(posthoc=posthoc)
-        if header.get("seen") is not None and digests is not None:
+        if digests is not None:
             seen = SeenSamples.from_dict(header["seen"], digests.long() + 2**31)
             parts = parts._replace(seen=seen)
         _check_parts(parts)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nescio._checks import describe, require_number, require_whole
@@ -73,16 +74,18 @@ class SeenSamples:
         order = torch.randperm(len(inputs), generator=generator)
         kept = _digests_of(select_rows(inputs, order[:MOST_SAMPLES].sort().values))
         values, counts = np.unique(kept, return_counts=True)
-        if new is not None:
-            index = torch.randperm(len(new), generator=generator)[:COMPARED].sort().values
-            is_equal = np.isin(_digests_of(select_rows(new, index)), values)
-        elif len(inputs) > MOST_SAMPLES:
+        if len(inputs) > MOST_SAMPLES:
             others = order[MOST_SAMPLES : MOST_SAMPLES + COMPARED].sort().values
             is_equal = np.isin(_digests_of(select_rows(inputs, others)), values)
         else:
             # Whether another sample has the same digest.
             is_equal = counts[np.searchsorted(values, kept[:COMPARED])] > 1
-        chance = float(is_equal.mean()) if len(is_equal) else 0.0
+        if new is not None:
+            index = torch.randperm(len(new), generator=generator)[:COMPARED].sort().values
+            of_new = np.isin(_digests_of(select_rows(new, index)), values)
+            # Those that are equal more often than training samples are to each other were trained on.
+            is_equal = min(of_new, is_equal, key=_share_of_true)
+        chance = _share_of_true(is_equal)
         share = len(kept) / max(len(inputs), 1)
         return cls(torch.from_numpy(values), share, chance, len(is_equal))
 
@@ -136,6 +139,10 @@ def _is_more_than(matches: int, count: int, share: float) -> bool:
         return False
     # P(Binomial(count, share) >= matches)
     return bool(betainc(matches, count - matches + 1, share) < _LEVEL)
+
+
+def _share_of_true(values: NDArray[np.bool_]) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 def _digests_of(inputs: Tensor | StoredArray) -> np.ndarray:

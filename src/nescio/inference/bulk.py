@@ -36,6 +36,7 @@ from nescio._files import (
 from nescio._locks import one_at_a_time
 from nescio._memory import freed_memory_kept
 from nescio._ray import require_place, start_ray
+from nescio.data._table_files import LARGEST_CELL
 from nescio.data.sources import Place, Source, open_sources
 from nescio.errors import DataError, InputError, MissingExtraError
 from nescio.inference._model_file import model_path
@@ -364,6 +365,7 @@ class _CSV(_Lines):
     def errors_in(self, part: Path) -> int:
         import csv
 
+        csv.field_size_limit(LARGEST_CELL)  # the probabilities of thousands of classes are one cell
         with part.open(encoding="utf-8", newline="") as lines:
             rows = csv.reader(lines)
             return sum(row[-1] not in ("", "error") for row in rows)

@@ -283,10 +283,11 @@ class TrainedModel:
             if calibration.posthoc is None or posthoc != "all":
                 raise DataError(f"{name} can't be fitted: {reason}")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
-        described = {**self.training, "posthoc": summary_of(calibration, samples, posthoc)}
+        fitted = self.with_posthoc(calibration.posthoc)
+        described = {**fitted.training, "posthoc": summary_of(calibration, samples, posthoc)}
         if calibration.posthoc is not None:
             described[CALIBRATED_ON] = digest_of(samples)
-        return replace(self.with_posthoc(calibration.posthoc), training=described)
+        return replace(fitted, training=described)
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
         """Return the same model with another temperature and trust, or with none, without rule and sets.
@@ -315,7 +316,10 @@ class TrainedModel:
                     NescioWarning,
                     stacklevel=2,
                 )
-        return replace(self, posthoc=posthoc, rule=None, sets=None)
+        training = dict(self.training)
+        for said_of_the_former in ("posthoc", CALIBRATED_ON):
+            training.pop(said_of_the_former, None)
+        return replace(self, posthoc=posthoc, rule=None, sets=None, training=training)
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -22,7 +22,6 @@ A record is a dict with the keys of `FIELDS`:
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -62,6 +61,7 @@ FIELDS = (
 )
 NO_ANSWER = "I do not know"  # what is said where a model does not stand by its answer
 TOO_LARGE = "has values that are too large for the network"
+_CSV_END = "\r\n"
 CHUNK = 1024  # inputs that are read and predicted at a time
 
 
@@ -252,8 +252,8 @@ def to_csv(records: Iterable[Mapping[str, Any]], header: bool = True) -> str:
         name,probabilities,error
         a.png,"[0.5, 0.5]",
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    lines: list[str] = []
+    writer = csv.writer(_Ending(lines), lineterminator=_CSV_END)
     for number, record in enumerate(records):
         if header and number == 0:
             writer.writerow(record)
@@ -261,4 +261,14 @@ def to_csv(records: Iterable[Mapping[str, Any]], header: bool = True) -> str:
         for value in record.values():
             cells.append(json.dumps(value) if isinstance(value, list) else value)
         writer.writerow(cells)
-    return text.getvalue()
+    return "".join(lines)
+
+
+class _Ending:
+    """Ends lines by a newline alone: a writer told to do so leaves a carriage return in a cell unquoted."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    def write(self, line: str) -> None:
+        self._lines.append(line.removesuffix(_CSV_END) + "\n")

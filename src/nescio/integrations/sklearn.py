@@ -228,9 +228,6 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.model_.module.cpu()
         # What they promise, and what they were fitted to, was what the weights before said.
         self.model_ = self.model_.with_rule(None).with_sets(None).with_posthoc(None)
-        training = dict(self.model_.training)
-        training.pop("posthoc", None)
-        self.model_ = replace(self.model_, training=training)
         self.n_iter_ += 1
 
     def _split_off(self, samples: Samples) -> tuple[Samples, Samples | None]:

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import WHOLE_NUMBERS, describe, require_whole
-from nescio.data.preprocess import Preprocess
+from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.errors import InputError
 from nescio.methods import Method
 from nescio.training import as_input
 
 Probabilities = Callable[[Tensor], Tensor]
 
-WHITE = 255.0  # networks take pixels as they are stored, 0 to 255
 PGD_REACH = 2.5  # all steps of PGD together, in epsilons: enough to turn round on the way
 
 
@@ -57,6 +56,9 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
     Returns:
         From images (N, C, H, W) in [0, 1] to probabilities (N, K).
 
+    Raises:
+        InputError: If the model takes something else than pixels.
+
     Example:
         >>> import torch
         >>> from nescio import EDL, LeNetSpec, TrainedModel
@@ -68,18 +70,26 @@ def probabilities_of(model: Attacked, seed: int = 0, fresh_draws: bool = False) 
         >>> probabilities_of(model)(torch.rand(5, 1, 28, 28)).shape
         torch.Size([5, 10])
     """
+    white = _white_of(model.preprocess)
     model.module.eval()
     like = next(model.module.parameters())
     going_on = torch.Generator(like.device).manual_seed(seed)
 
     def probabilities(images: Tensor) -> Tensor:
-        inputs = as_input(images.to(like.device) * WHITE, model.preprocess).to(like.dtype)
+        inputs = as_input(images.to(like.device) * white, model.preprocess).to(like.dtype)
         generator = going_on
         if not fresh_draws:
             generator = torch.Generator(like.device).manual_seed(seed)
         return model.method.predict(model.module, inputs, generator).probabilities
 
     return probabilities
+
+
+def _white_of(preprocess: Preprocess) -> float:
+    """What a pixel of 1 is among the raw inputs of a model."""
+    if not isinstance(preprocess, ImagePreprocess) or preprocess.white is None:
+        raise InputError("model must be one for images; its inputs are no pixels")
+    return preprocess.white
 
 
 def _true_class_loss(probabilities: Tensor, labels: Tensor) -> Tensor:

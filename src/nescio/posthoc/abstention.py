@@ -77,6 +77,7 @@ class AbstentionRule:
             value = getattr(self, field.name)
             if value is not None or field.name not in _OPTIONAL:
                 _require(field.name, value)
+        object.__setattr__(self, "measure", MEASURES.get(self.measure).name)  # not by another name
         most = above_all(self.measure)
         if self.threshold > most:
             raise InputError(f"threshold must be a number up to {most:g}, got {self.threshold!r}")

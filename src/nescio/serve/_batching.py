@@ -181,6 +181,12 @@ class Batcher:
         return [values[start : start + size] for start in range(0, len(values), size)]
 
     async def _work(self) -> None:
+        try:
+            await self._compute_all()
+        finally:
+            self._task = None  # whatever happened, the next request begins anew
+
+    async def _compute_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self.num_waiting:
             await self._gather()
@@ -196,7 +202,6 @@ class Batcher:
                 _settle(job, outcome)
             num_answered = sum(job.size for job, _ in outcomes if job.waiting.is_over)
             self._company = _Company(num_waiting + num_answered, until=end + _MAX_GATHERING * (end - start))
-        self._task = None
 
     async def _gather(self) -> None:
         """Let requests that are arriving now come in."""
@@ -248,9 +253,9 @@ class Batcher:
         return outcomes
 
     def _compute_batch(self, model: Any, jobs: list[_Job]) -> list[tuple[_Job, list[Any] | Exception]]:
-        # Also of one: what came as bytes can't be written to, and torch wants what can.
-        inputs = np.concatenate([job.inputs for job in jobs])
         try:
+            # Also of one: what came as bytes can't be written to, and torch wants what can.
+            inputs = np.concatenate([job.inputs for job in jobs])
             answers = self._predict(model, torch.from_numpy(inputs))
         except Exception as error:  # noqa: BLE001 - it belongs to the request, the queue goes on
             if len(jobs) == 1:

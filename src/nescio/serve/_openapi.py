@@ -155,7 +155,8 @@ def _input_schemas(preprocess: Preprocess) -> list[Schema]:
     if preprocess.kind == InputKind.TEXTS:
         return [{"type": "string", "pattern": r"\S"}]
     if isinstance(preprocess, RowPreprocess):
-        return [_row_schema(preprocess.row_schema), *_array_schemas(preprocess)]
+        arrays = [] if preprocess.shifted_columns else _array_schemas(preprocess)
+        return [_row_schema(preprocess.row_schema), *arrays]
     return _array_schemas(preprocess)
 
 

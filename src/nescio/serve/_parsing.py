@@ -288,7 +288,7 @@ def parse_npy(body: bytes, limits: Limits) -> ArrayInputs:
         raise RequestError(422, f"the array must have inputs along its first axis, got the shape {shape}")
     _require_count(shape[0], limits)
     start = stream.tell()
-    if prod(shape) * dtype.itemsize != len(body) - start:
+    if min(shape) < 0 or prod(shape) * dtype.itemsize != len(body) - start:
         raise RequestError(422, f"the array must fill the file, got {len(body) - start:,} bytes for {shape}")
     values = np.frombuffer(body, dtype, offset=start)
     values = values.reshape(shape[::-1]).T if is_fortran else values.reshape(shape)

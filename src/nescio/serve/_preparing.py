@@ -67,8 +67,11 @@ def as_they_are(values: Values, preprocess: Preprocess) -> Values | None:
         values = values[:, None]  # (N, H, W) -> (N, 1, H, W)
     if values.shape[1:] != shape:
         return None
+    if isinstance(preprocess, RowPreprocess) and preprocess.shifted_columns:
+        return None
+    takes_bytes = not isinstance(preprocess, ImagePreprocess) or preprocess.takes_bytes_as_they_are
     if values.dtype == np.uint8:
-        return values
+        return values if takes_bytes else None
     has_range = isinstance(preprocess, ImagePreprocess) and preprocess.pixel_range is not None
     if not has_range and bool(np.isfinite(values).all()):
         return values

@@ -231,7 +231,7 @@ class _Alone:
             self._files.mark_as_read()
             try:
                 shown = await asyncio.to_thread(self._prepare)
-            except (NescioError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the models from before are served on
                 log_failed_reload(error)
             else:
                 self._application.show(shown)
@@ -258,5 +258,14 @@ def log_reload(paths: Mapping[str, Path]) -> None:
     _log.info("the models were read again: %s", ", ".join(paths))
 
 
-def log_failed_reload(reason: object) -> None:
+def in_one_line(error: Exception) -> str:
+    """What an error says; with its name where it is none of those that are written for people."""
+    if isinstance(error, (NescioError, OSError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def log_failed_reload(reason: Exception | str) -> None:
+    if isinstance(reason, Exception):
+        reason = in_one_line(reason)
     _log.error("the models were not read again, those from before are served on: %s", reason)

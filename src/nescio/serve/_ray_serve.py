@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from nescio._ray import start_ray
-from nescio.errors import MissingExtraError, NescioError
+from nescio.errors import MissingExtraError
 from nescio.serve._files import ModelFiles
 from nescio.serve._models import load_models
 from nescio.serve._process import (
@@ -127,7 +127,7 @@ def _redeploy(files: ModelFiles, settings: ServerSettings, max_replicas: int) ->
     try:
         load_models(files.paths, settings.runtime)
         _deploy(files, settings, max_replicas)
-    except (NescioError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - the models from before are served on
         log_failed_reload(error)
     else:
         log_reload(files.paths)

@@ -54,20 +54,36 @@ def choose_network(name: str, model: TrainedModel, runtime: str) -> bytes | None
     """
     if runtime == "torch":
         return None
-    reason = _obstacle(model)
-    if reason is None:
-        content = export_network(model)
-        other = with_network(model, content)
-        inputs = _inputs_like(model)
-        difference = model.predict(inputs).probabilities - other.predict(inputs).probabilities
-        if float(difference.abs().max()) <= _MAX_DIFFERENCE:
-            if runtime == "onnx" or _seconds(model, inputs) > _MIN_GAIN * _seconds(other, inputs):
-                return content
-            return None
-        reason = "it says something else there"
+    try:
+        content = _network_that_says_the_same(model)
+    except InputError as error:
+        if runtime == "onnx":
+            raise InputError(f"runtime must be torch for the model {name}: {error}") from error
+        return None
     if runtime == "onnx":
-        raise InputError(f"runtime must be torch for the model {name}: {reason}")
-    return None
+        return content
+    inputs = _inputs_like(model)
+    is_faster = _seconds(model, inputs) > _MIN_GAIN * _seconds(with_network(model, content), inputs)
+    return content if is_faster else None
+
+
+def _network_that_says_the_same(model: TrainedModel) -> bytes:
+    """As `export_network`; where ONNX Runtime can't compute the model, an InputError with the reason."""
+    reason = _obstacle(model)
+    if reason is not None:
+        raise InputError(reason)
+    inputs = _inputs_like(model)
+    try:
+        content = export_network(model)
+        other = with_network(model, content).predict(inputs)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # of the exporter, or of a method that asks more of a network
+        raise InputError(f"it can't be computed there ({error})") from error
+    difference = model.predict(inputs).probabilities - other.probabilities
+    if float(difference.abs().max()) > _MAX_DIFFERENCE:
+        raise InputError("it says something else there")
+    return content
 
 
 def with_network(model: TrainedModel, content: bytes) -> TrainedModel:

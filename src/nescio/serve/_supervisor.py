@@ -149,7 +149,7 @@ class Supervisor:
             copies = self._files.copy_to(folder)
             # Here too: what is wrong at the start is said by the command itself, in one line.
             store_networks(copies, self._settings.runtime)
-        except (NescioError, OSError) as error:
+        except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, ModelFileError):
                 raise ModelFileError(self._files.in_words(error, copies)) from error
@@ -192,7 +192,7 @@ class Supervisor:
         """All workers read the files as they are now, and only then all of them serve them; or none does."""
         try:
             copies = self._read()
-        except (NescioError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the models from before are served on
             log_failed_reload(error)
             return
         reason = self._prepare_all(copies)

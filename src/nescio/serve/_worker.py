@@ -20,7 +20,13 @@ from nescio.serve._accepting import Share
 from nescio.serve._logs import configure_logging
 from nescio.serve._metrics import remove_dead_processes
 from nescio.serve._models import load_stored
-from nescio.serve._process import Server, ServerSettings, application_of, spare_garbage_collector
+from nescio.serve._process import (
+    Server,
+    ServerSettings,
+    application_of,
+    in_one_line,
+    spare_garbage_collector,
+)
 from nescio.serve.app import Application, Shown
 
 # What the parent says, and what is answered.
@@ -101,7 +107,7 @@ class _Orders:
         """Why the models of these files can't be served; None where they can."""
         try:
             self._prepared = self._application.prepare(load_stored(paths))
-        except (NescioError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the models from before are served on
             self._prepared = None
-            return str(error)
+            return in_one_line(error)
         return None

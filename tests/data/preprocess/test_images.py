@@ -24,6 +24,36 @@ def test_images_of_other_numbers_get_the_same_range():
     assert Preprocess.fit(torch.zeros(2, 1, 4, 4)).scale == (1.0,)
 
 
+@pytest.mark.parametrize(("white", "is_taken"), [(1.0, True), (255.0, True), (16.0, False), (1000.0, False)])
+def test_a_picture_is_brought_to_the_range_that_was_trained_on(white, is_taken):
+    """Bytes, of a picture or an array, and numbers like those of training are the same to the network."""
+    fitted = Preprocess.fit(white * torch.linspace(0, 1, 12).view(3, 1, 2, 2))
+    pixels = torch.tensor([[[0, 51], [204, 255]]], dtype=torch.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels[0].numpy()).save(file, "PNG")
+    picture = Picture(file.getvalue(), "p.png")
+    if not is_taken:
+        with pytest.raises(DataError, match="numbers that are no pixels"):
+            fitted.prepare(picture)
+        return
+    expected = pixels.float() / 255 * white
+    torch.testing.assert_close(fitted.prepare(picture).float(), expected)
+    torch.testing.assert_close(fitted.prepare(pixels).float(), expected)
+    torch.testing.assert_close(fitted(pixels[None]), fitted(expected[None]))
+    assert Preprocess.from_dict(fitted.to_dict()) == fitted
+
+
+def test_images_below_zero_are_no_pixels():
+    assert Preprocess.fit(torch.tensor([-0.5, 0.5]).view(2, 1, 1, 1)).white is None
+
+
+@pytest.mark.parametrize(("scale", "white"), [(1.0, 1.0), (0.9, 1.0), (2.6, 255.0), (255.0, 255.0)])
+def test_what_white_was_before_it_was_kept(scale, white):
+    kept = ImagePreprocess((1, 2, 2), (0.0,), (scale,)).to_dict()
+    del kept["white"]
+    assert Preprocess.from_dict(kept).white == white
+
+
 def wide_picture():
     """Three squares side by side: red, green, blue."""
     picture = Image.new("RGB", (12, 4))

@@ -62,3 +62,12 @@ def test_what_is_no_row_is_refused():
         preprocess.prepare(torch.zeros(3))
     with pytest.raises(DataError, match="not finite"):
         preprocess.prepare(torch.tensor([0.0, float("inf")]))
+
+
+def test_numbers_of_which_differences_are_kept_come_by_the_names_of_columns():
+    schema = TableSchema((NumberColumn("time", offset=1.7e9), NumberColumn("value")), has_names=True)
+    preprocess = RowPreprocess((2,), (0.0,) * 2, (1.0,) * 2, schema)
+    row = Row(("1700000003", "2"), ("time", "value"), "line 2")
+    assert preprocess.prepare(row).tolist() == [3.0, 2.0]
+    with pytest.raises(DataError, match="too few digits for the numbers of time; give rows by the names"):
+        preprocess.prepare(torch.tensor([1.7e9, 2.0]))

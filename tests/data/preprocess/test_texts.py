@@ -20,6 +20,10 @@ def test_ids_with_zeros_behind_the_end():
     assert TextPreprocess(WORDS, 4).prepare(Text("bye", "a text")).dtype == torch.int64
 
 
+def test_half_of_a_surrogate_pair_costs_no_more_than_itself():
+    assert tokens("hello \ud83d you") == [2, 1, 3, 0]
+
+
 def test_a_text_that_is_too_long_is_cut_and_said():
     with pytest.warns(NescioWarning, match="a text is longer than 2 tokens; the model reads the first 2"):
         assert tokens("hello hello you", 2) == [2, 2]

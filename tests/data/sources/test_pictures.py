@@ -1,6 +1,7 @@
 """Pictures on the disk: read one by one, and with labels by their folders."""
 
 import io
+import os
 
 import numpy as np
 import pytest
@@ -37,6 +38,13 @@ def test_folder_of_class_folders(photos):
     assert data.images.shape == (6, 1, 10, 8)
     assert data.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert data.images[:, 0, 0, 0].tolist() == [10, 11, 12, 200, 201, 202]
+
+
+def test_a_class_folder_whose_name_is_no_text_gets_one_that_is(tmp_path):
+    picture(tmp_path / "photos" / os.fsdecode(b"caf\xe9") / "0.png")
+    picture(tmp_path / "photos" / "tea" / "0.png")
+    assert from_folder(tmp_path / "photos").classes == ("caf\\udce9", "tea")
+    assert open_source(tmp_path / "photos").labels.classes == ("caf\\udce9", "tea")
 
 
 def test_one_colour_picture_makes_all_colour_and_mixed_sizes_make_32(photos):

@@ -9,13 +9,14 @@ tokens of texts stay as they are.
 
 from nescio.data._pictures import RESIZE_MODES
 from nescio.data.preprocess._base import Preprocess, input_range_of
-from nescio.data.preprocess._images import BYTES, ImagePreprocess
+from nescio.data.preprocess._images import BYTES, WHITE, ImagePreprocess
 from nescio.data.preprocess._rows import RowPreprocess
 from nescio.data.preprocess._texts import TextPreprocess
 
 __all__ = [
     "BYTES",
     "RESIZE_MODES",
+    "WHITE",
     "ImagePreprocess",
     "Preprocess",
     "RowPreprocess",

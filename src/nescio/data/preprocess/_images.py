@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nescio.data._schema import TableSchema
 
 BYTES = (0.0, 255.0)
+WHITE = BYTES[1]
+DARKEST = WHITE / 2  # numbers whose greatest is below are not taken for pixels from 0 to 255
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class ImagePreprocess(Preprocess):
         scale: What each channel is divided by then, (C,), positive.
         pixel_range: The least and the greatest value that a pixel may have; None for images that were no
             bytes.
+        white: What a white pixel is among the raw inputs: 255, or 1 for images from 0 to 1; bytes, which
+            pictures are made of, are brought to it. None where the inputs are no pixels, and no pictures.
         resize: How a picture of another size is brought to this one: "stretch" as it is, "crop" to the middle
             after its shorter side fits, "pad" with black after its longer side fits.
 
@@ -51,6 +55,7 @@ class ImagePreprocess(Preprocess):
     scale: tuple[float, ...]
     pixel_range: tuple[float, float] | None = None
     resize: str = "stretch"
+    white: float | None = WHITE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "input_shape", tuple(int(size) for size in self.input_shape))
@@ -73,12 +78,14 @@ class ImagePreprocess(Preprocess):
         shape = tuple(inputs.shape[1:])
         zeros = (0.0,) * shape[0]
         if inputs.dtype == torch.uint8:
-            return cls(shape, zeros, (BYTES[1],) * shape[0], pixel_range=BYTES)
-        greatest = max(float(part.abs().max()) for part in row_chunks(inputs)) or 1.0
-        return cls(shape, zeros, (greatest,) * shape[0])
+            return cls(shape, zeros, (WHITE,) * shape[0], pixel_range=BYTES)
+        least = min(float(part.min()) for part in row_chunks(inputs))
+        most = max(float(part.max()) for part in row_chunks(inputs))
+        greatest = max(abs(least), abs(most)) or 1.0
+        return cls(shape, zeros, (greatest,) * shape[0], white=_white_of(least, most))
 
     def prepare(self, value: Value) -> Tensor:
-        """One image (C, H, W): uint8 for pictures and bytes, else float32.
+        """One image (C, H, W): uint8 for pictures and bytes where 255 is white, else float32.
 
         Args:
             value: A picture, or pixels; these may have their channels last, and grey ones no axis for them.
@@ -89,12 +96,14 @@ class ImagePreprocess(Preprocess):
         """
         if isinstance(value, Picture):
             channels, height, width = self.input_shape
-            return value.pixels(channels, (height, width), self.resize)
+            if self.white is None:
+                raise DataError("the model was trained on numbers that are no pixels; give arrays like them")
+            return self._in_own_units(value.pixels(channels, (height, width), self.resize))
         if isinstance(value, Row):
             raise DataError(f"the model takes pictures {sizes_text(self.input_shape)}, not rows of a table")
         if isinstance(value, Text):
             raise DataError(f"the model takes pictures {sizes_text(self.input_shape)}, not texts")
-        return self._checked(self._shaped(value))
+        return self._in_own_units(self._checked(self._shaped(value)))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Scale a batch: (x - mean) / scale for each channel.
@@ -105,12 +114,12 @@ class ImagePreprocess(Preprocess):
         Returns:
             (N, C, H, W) in float64 if the inputs are, else in float32.
         """
-        return scaled(inputs, self.mean, self.scale)
+        return scaled(self._in_own_units(inputs), self.mean, self.scale)
 
     @property
     def preparation(self) -> object:
         """Everything but the scaling."""
-        return (self.kind, self.input_shape, self.pixel_range, self.resize)
+        return (self.kind, self.input_shape, self.pixel_range, self.resize, self.white)
 
     def input_range(self, raw: Tensor) -> Tensor:
         """The range of raw inputs in each channel (C,), see `input_range_of`, as that of scaled ones (C,)."""
@@ -124,7 +133,20 @@ class ImagePreprocess(Preprocess):
     def _from_fields(cls, fields: dict[str, Any]) -> ImagePreprocess:
         for former in ("columns", "label_position"):  # images had them too, always empty
             fields.pop(former, None)
+        if "white" not in fields and fields.get("pixel_range") is None and max(fields["scale"]) <= 1:
+            fields["white"] = 1.0
         return cls(**fields)
+
+    @property
+    def takes_bytes_as_they_are(self) -> bool:
+        """Whether a byte is worth the same as that number."""
+        return self.white is None or self.white == WHITE
+
+    def _in_own_units(self, pixels: Tensor) -> Tensor:
+        if pixels.dtype != torch.uint8 or self.takes_bytes_as_they_are:
+            return pixels
+        assert self.white is not None
+        return pixels.float() * (self.white / WHITE)
 
     def _shaped(self, values: Tensor) -> Tensor:
         shape = self.input_shape
@@ -150,3 +172,12 @@ class ImagePreprocess(Preprocess):
             if float(values.min()) < least or float(values.max()) > most:
                 raise DataError(f"has pixels that are not {least:g} to {most:g}")
         return values
+
+
+def _white_of(least: float, most: float) -> float | None:
+    """What white is among numbers from least to most; None where they are no pixels."""
+    if least < 0 or most > WHITE:
+        return None
+    if most <= 1:
+        return 1.0
+    return WHITE if most > DARKEST else None

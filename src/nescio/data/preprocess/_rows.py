@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from nescio._kinds import InputKind
 from nescio._precision import to_float64
+from nescio.data._columns import NumberColumn
 from nescio.data._schema import TableSchema
 from nescio.data._stored import StoredArray, row_chunks
 from nescio.data._values import Picture, Row, Text, Value
@@ -82,7 +84,8 @@ class RowPreprocess(Preprocess):
             value: A row of a table, or F numbers.
 
         Raises:
-            DataError: If it does not fit the model, or has values that are not finite; the message says why.
+            DataError: If it does not fit the model, or has values that are not finite, or numbers stand for
+                columns whose values are kept as differences; the message says why.
         """
         width = self.input_shape[0]
         if isinstance(value, Row):
@@ -93,6 +96,11 @@ class RowPreprocess(Preprocess):
             raise DataError(f"the model takes rows of {width} numbers, not texts")
         if tuple(value.shape) != self.input_shape:
             raise DataError(f"must be {width} numbers, got {sizes_text(tuple(value.shape))}")
+        if self.shifted_columns:
+            names = ", ".join(self.shifted_columns[:5])
+            raise DataError(
+                f"an array has too few digits for the numbers of {names}; give rows by the names of columns"
+            )
         values = value.float()
         if not bool(values.isfinite().all()):
             raise DataError("has a value that is not finite")
@@ -108,6 +116,12 @@ class RowPreprocess(Preprocess):
             (N, F) in float64 if the inputs are, else in float32.
         """
         return scaled(inputs, self.mean, self.scale)
+
+    @cached_property
+    def shifted_columns(self) -> tuple[str, ...]:
+        """Columns of which the network gets differences: plain numbers in an array can't stand for them."""
+        columns = () if self.schema is None else self.schema.columns
+        return tuple(each.name for each in columns if isinstance(each, NumberColumn) and each.offset)
 
     @property
     def preparation(self) -> object:

@@ -198,7 +198,9 @@ class TextPreprocess(Preprocess):
         return tokens.long()
 
     def _encodings(self, texts: list[str]) -> list[Encoding]:
-        return _tokenizer(self.tokenizer, self.max_length).encode_batch(texts)
+        # Half of a surrogate pair, as of an emoji that was cut in two, is no text to the tokenizer.
+        whole = [text.encode("utf-8", "replace").decode() for text in texts]
+        return _tokenizer(self.tokenizer, self.max_length).encode_batch(whole)
 
     def _tell_of_cuts(self, num_cut: int, count: int) -> None:
         which = "a text is" if count == 1 else f"{num_cut} of {count} texts are"

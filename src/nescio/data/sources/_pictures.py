@@ -248,7 +248,7 @@ class PictureFolder(PictureSource):
             if not self._has_class(file):
                 return None
             positions.append(classes.index(file.parts[self._class_level]))
-        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(classes))
+        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(map(printable, classes)))
 
     def _classes(self) -> list[str]:
         """The names of the class folders, also of those that hold no picture."""
@@ -345,7 +345,7 @@ class PictureFolder(PictureSource):
         return Dataset(
             decoded.images,
             torch.tensor(labels),
-            tuple(classes),
+            tuple(map(printable, classes)),
             self.name,
             form.resize,
             self._groups_of(kept),

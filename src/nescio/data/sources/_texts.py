@@ -209,7 +209,7 @@ class TextFolder(Source):
             if len(file.parts) < 2:
                 return None
             positions.append(classes.index(file.parts[0]))
-        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(classes))
+        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(map(printable, classes)))
 
     def labelled(self, preprocess: Preprocess | None = None) -> Texts:
         """All texts; those that are empty or can't be read are passed over with a warning, or refused."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nescio.data import Dataset, StoredArray, load
+from nescio.data.preprocess import WHITE
 from nescio.errors import InputError
 from nescio.inference.model import TrainedModel
 from nescio.metrics import (
@@ -26,7 +27,6 @@ from nescio.metrics import (
     summary,
 )
 from nescio.metrics.attacks import (
-    WHITE,
     Probabilities,
     fgsm,
     loss_gradient,
