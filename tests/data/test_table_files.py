@@ -172,7 +172,8 @@ def test_json_lines_that_do_not_fit():
     assert (rows[0].cells, rows[4].cells) == (("1", ""), ("", "3"))
     assert str(rows[1]).startswith("a.jsonl, line 2: ")
     assert str(rows[2]).startswith("a.jsonl, line 4: an object expected")
-    assert str(rows[3]).startswith("a.jsonl, line 5: column y: a number, a text, true or false expected")
+    with pytest.raises(DataError, match="a number, a text, true or false expected, got list"):
+        rows[3].cell(1)
     with pytest.raises(DataError, match=r"a\.jsonl, line 2"):
         table.column(0)
 
@@ -201,7 +202,10 @@ def test_parquet_with_lists_and_an_index():
     assert table.column(0) == ["1", "2"]
     with pytest.raises(DataError, match=r"a\.parquet, row 1, column tags: a number, a text"):
         table.column(1)
-    assert str(table.rows([1])[0]).startswith("a.parquet, row 2: a number, a text")
+    (row,) = table.rows([1])
+    assert row.cell(0) == "2"  # a column that nobody reads costs nothing
+    with pytest.raises(DataError, match="a number, a text"):
+        row.cell(1)
 
 
 def test_parquet_without_pyarrow(monkeypatch):
@@ -214,3 +218,28 @@ def test_an_object_as_cells():
     assert cells_of_object({"a": 1, " b ": None}) == {"a": "1", "b": ""}
     with pytest.raises(DataError, match="an object expected, with the names of columns, got list"):
         cells_of_object([1])
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("0,1,2,kind\n5,3,1,cat\n4,3,2,dog\n2,3,4,cat\n", ("0", "1", "2", "kind")),  # of pandas
+        (",0,1,kind\n0,3,1,cat\n1,3,2,cat\n", ("", "0", "1", "kind")),
+        ("1,2,kind\n7,3,cat\n8,3,cat\n", ("1", "2", "kind")),
+        ("0,1,2,cat\n5,3,1,cat\n4,3,2,dog\n", None),  # a row like the others
+        ("0,1,one day\n5,3,a night\n4,3,at noon\n", None),  # each has a text of its own
+        ("3,4,kind\n5,3,cat\n4,3,cat\n", None),
+        ("0,1,2,cat\n", None),
+        ("0,126;-0,132;x\n0,5;0,25;y\n", None),  # numbers all the same
+        ("1.234,5;7,25;x\n0,5;0,25;y\n", None),
+    ],
+)
+def test_numbers_in_a_first_line(text, header, has_pyarrow, monkeypatch):
+    if not has_pyarrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = read(text)
+    assert isinstance(table, ArrowTable) == has_pyarrow
+    assert table.header == header
+    assert len(table) == len(text.splitlines()) - (header is not None)
+    assert table.place_of(0) == ("a.csv, line 1" if header is None else "a.csv, line 2")

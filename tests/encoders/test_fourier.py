@@ -106,3 +106,13 @@ def test_the_papers_large_network_is_computed_by_it():
     # The first by Fourier transforms, the others directly: equal but for rounding.
     torch.testing.assert_close(together, one_by_one, rtol=1e-4, atol=1e-5)
     assert not torch.equal(together, one_by_one)
+
+
+def test_gradients_after_a_first_use_without_them():
+    _fourier.make_transforms.cache_clear()
+    images, kernels, _ = images_and_kernels()
+    with torch.inference_mode():
+        fourier_conv2d(images, kernels, None)
+    kernels.requires_grad_()
+    fourier_conv2d(images, kernels, None).sum().backward()
+    assert kernels.grad is not None

@@ -149,7 +149,7 @@ class TableSchema:
         numbers: list[float] = []
         for column, place in zip(self.columns, self._places_in(row.header, count, row.place), strict=True):
             try:
-                numbers += column.encode(row.cells[place])
+                numbers += column.encode(row.cell(place))
             except DataError as error:
                 called = str(place + 1) if row.header is None else row.header[place]
                 raise DataError(f"{row.place}, column {called}: {error}") from error

@@ -18,9 +18,9 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nescio.data._columns import PlainNumber, as_number
+from nescio.data._columns import NUMBER_STYLES, PlainNumber, as_styled_number
 from nescio.data._encodings import decode
-from nescio.data._values import Row
+from nescio.data._values import NoText, Row
 from nescio.errors import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -64,6 +64,14 @@ def cell_text(value: object) -> str:
     raise DataError(f"a number, a text, true or false expected, got {type(value).__name__}")
 
 
+def _cell_or_reason(value: object) -> str:
+    """As `cell_text`; why there is none costs nothing until somebody reads the cell."""
+    try:
+        return cell_text(value)
+    except DataError as error:
+        return NoText(error)
+
+
 def _is_gap(value: object) -> bool:
     """Whether it is not itself, as NaN and NaT, or says not even that, as pandas' NA."""
     try:
@@ -100,7 +108,18 @@ class TableContent(ABC):
 
     @abstractmethod
     def column(self, position: int) -> list[str]:
-        """All cells of a column. Raises DataError if a row has more or fewer cells than the others."""
+        """All cells of a column.
+
+        Raises:
+            DataError: If a row has more or fewer cells than the others, or a cell holds no text.
+        """
+
+    def _readable(self, position: int, cells: list[str]) -> list[str]:
+        for index, cell in enumerate(cells):
+            if isinstance(cell, NoText):
+                called = str(position + 1) if self.header is None else self.header[position]
+                raise DataError(f"{self.place_of(index)}, column {called}: {cell}")
+        return cells
 
 
 class _Line(NamedTuple):
@@ -136,7 +155,7 @@ class LinesTable(TableContent):
 
     def column(self, position: int) -> list[str]:
         self._check_lines()
-        return [line.cells[position] for line in self._lines]
+        return self._readable(position, [line.cells[position] for line in self._lines])
 
     def _check_lines(self) -> None:
         for index, line in enumerate(self._lines):
@@ -179,25 +198,15 @@ class ArrowTable(TableContent):
         columns = [taken.column(position).to_pylist() for position in range(self.width)]
         found: list[Row | DataError] = []
         for place, index in enumerate(indices):
-            try:
-                cells = tuple(cell_text(column[place]) for column in columns)
-                found.append(Row(cells, self.header, self.place_of(index)))
-            except DataError as error:
-                found.append(DataError(f"{self.place_of(index)}: {error}"))
+            cells = tuple(_cell_or_reason(column[place]) for column in columns)
+            found.append(Row(cells, self.header, self.place_of(index)))
         return found
 
     def column(self, position: int) -> list[str]:
         values = self._table.column(position).to_pylist()
         if self._first_line is not None:
             return [value.strip() for value in values]  # of a file of lines they are texts already
-        cells = []
-        for index, value in enumerate(values):
-            try:
-                cells.append(cell_text(value))
-            except DataError as error:
-                called = str(position + 1) if self.header is None else self.header[position]
-                raise DataError(f"{self.place_of(index)}, column {called}: {error}") from error
-        return cells
+        return self._readable(position, [_cell_or_reason(value) for value in values])
 
 
 def read_table(content: bytes, name: str, suffix: str) -> TableContent:
@@ -219,7 +228,10 @@ def read_table(content: bytes, name: str, suffix: str) -> TableContent:
 
 
 def _read_csv(content: bytes, name: str, usual_separator: str = ",") -> TableContent:
-    """Separated by commas, semicolons or tabs; a first line without a number is a header."""
+    """Separated by commas, semicolons or tabs; a first line without a number is a header.
+
+    Or one whose numbers count its columns, as pandas writes them for a frame without names.
+    """
     text = decode(content, name)
     separator = _separator(text, usual_separator)
     in_utf8 = content if content.isascii() else text.encode()
@@ -229,10 +241,14 @@ def _read_csv(content: bytes, name: str, usual_separator: str = ",") -> TableCon
     lines = _lines_of(text, name, separator)
     if not lines:
         raise DataError(f"{name} is empty")
-    header = _header_of(lines[0].cells)
-    if header is not None:
-        lines = lines[1:]
-    return LinesTable(name, header, lines)
+    first, *others = lines
+
+    def below(position: int) -> list[str]:
+        return [line.cells[position] for line in others if len(line.cells) == len(first.cells)]
+
+    if _is_header(first.cells, below):
+        return LinesTable(name, first.cells, others)
+    return LinesTable(name, None, lines)
 
 
 def _read_tsv(content: bytes, name: str) -> TableContent:
@@ -240,10 +256,23 @@ def _read_tsv(content: bytes, name: str) -> TableContent:
     return _read_csv(content, name, "\t")
 
 
-def _header_of(cells: Sequence[str]) -> tuple[str, ...] | None:
-    if any(as_number(cell) is not None for cell in cells):
-        return None
-    return tuple(cells)
+def _is_header(cells: Sequence[str], below: Callable[[int], Sequence[str]]) -> bool:
+    """Whether a first line names the columns; below: the other cells of a column."""
+    words = [position for position, cell in enumerate(cells) if not _is_number(cell)]
+    numbers = [cell for cell in cells if _is_number(cell)]
+    if not numbers:
+        return True
+    counts = [[str(start + place) for place in range(len(numbers))] for start in (0, 1)]
+    if len(numbers) < 2 or numbers not in counts:
+        return False
+    # The first of some rows has a word that others have too, or each has one of its own.
+    columns = {position: below(position) for position in words}
+    has_classes = any(len(set(column)) < len(column) for column in columns.values())
+    return has_classes and all(cells[position] not in column for position, column in columns.items())
+
+
+def _is_number(cell: str) -> bool:
+    return any(as_styled_number(cell, style) is not None for style in NUMBER_STYLES)
 
 
 def _lines_of(text: str, name: str, separator: str) -> list[_Line]:
@@ -308,13 +337,12 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
     if not content or not _is_plain(content):
         return None
     first = content.partition(b"\n")[0].rstrip(b"\r").decode()
-    cells = [cell.strip() for cell in first.split(separator)]
-    header = _header_of(cells)
+    cells = tuple(cell.strip() for cell in first.split(separator))
     names = [str(position) for position in range(len(cells))]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(content),
-            arrow_csv.ReadOptions(column_names=names, skip_rows=0 if header is None else 1),
+            arrow_csv.ReadOptions(column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, quote_char=False, ignore_empty_lines=False),
             arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
@@ -322,7 +350,8 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
         )
     except pa.ArrowException:
         return None  # rows of different lengths
-    return ArrowTable(name, table, header, 1 if header is None else 2)
+    rows = ArrowTable(name, table.slice(1), cells, first_line=2)
+    return rows if _is_header(cells, rows.column) else ArrowTable(name, table, None, first_line=1)
 
 
 def _is_plain(content: bytes) -> bool:
@@ -362,7 +391,7 @@ def _read_json_lines(content: bytes, name: str) -> TableContent:
         if not line.strip():
             continue
         try:
-            cells = cells_of_object(json.loads(line))
+            cells = cells_of_object(json.loads(line), _cell_or_reason)
         except (DataError, ValueError, RecursionError) as error:
             objects.append((number, DataError(f"{name}, line {number}: {error}")))
         else:
@@ -381,18 +410,20 @@ def _read_json_lines(content: bytes, name: str) -> TableContent:
     return LinesTable(name, tuple(header), lines)
 
 
-def cells_of_object(content: Any) -> dict[str, str]:
+def cells_of_object(content: Any, cell_of: Callable[[object], str] = cell_text) -> dict[str, str]:
     """A row that came as a JSON object, by the names of its columns.
 
+    cell_of: what makes a cell of a value.
+
     Raises:
-        DataError: If it is something else, or holds a list or an object.
+        DataError: If it is something else, or holds what is no cell.
     """
     if not isinstance(content, dict):
         raise DataError(f"an object expected, with the names of columns, got {type(content).__name__}")
     cells = {}
     for name, value in content.items():
         try:
-            cells[name.strip()] = cell_text(value)
+            cells[name.strip()] = cell_of(value)
         except DataError as error:
             raise DataError(f"column {name}: {error}") from error
     return cells

@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from nescio.data._pictures import Header, read_header, read_picture
+from nescio.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,15 @@ class Picture:
         return read_picture(self.content, channels, size, self.name, resize)
 
 
+class NoText(str):
+    """In the place of a cell whose value, such as a list, no text stands for; it says why.
+
+    Only whoever reads the cell gets the error: a table may have columns that nobody learns from.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table, as text.
@@ -69,6 +79,20 @@ class Row:
     cells: tuple[str, ...]
     header: tuple[str, ...] | None
     place: str
+
+    def cell(self, position: int) -> str:
+        """The text of a cell.
+
+        Args:
+            position: The number of its column, from 0 on.
+
+        Raises:
+            DataError: If it holds something that is no text.
+        """
+        found = self.cells[position]
+        if isinstance(found, NoText):
+            raise DataError(str(found))
+        return found
 
 
 @dataclass(frozen=True)

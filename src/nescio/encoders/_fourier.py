@@ -40,6 +40,11 @@ class Transforms(NamedTuple):
 @functools.lru_cache(maxsize=8)
 def make_transforms(height: int, width: int, kernel_height: int, kernel_width: int) -> Transforms:
     """Make the matrices for images of height x width and kernels of kernel_height x kernel_width."""
+    with torch.inference_mode(False):  # they are kept, and a later call may want gradients
+        return _made_transforms(height, width, kernel_height, kernel_width)
+
+
+def _made_transforms(height: int, width: int, kernel_height: int, kernel_width: int) -> Transforms:
     frequencies, shares = _needed_frequencies(height, width)
     rows = torch.arange(height, dtype=torch.float64)[:, None]
     columns = torch.arange(width, dtype=torch.float64)

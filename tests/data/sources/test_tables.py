@@ -1,5 +1,6 @@
 """Rows and texts of tables."""
 
+import pandas as pd
 import pytest
 import torch
 from tests.data.preprocess.words import WORDS
@@ -493,3 +494,53 @@ def test_a_column_of_texts_with_commas():
 def test_a_label_that_is_the_column_of_a_model_s_texts():
     with pytest.raises(InputError, match=r"label must be another column than drop and text, got 'question'"):
         open_source("q.csv", QUESTIONS, label="question").labelled(TextPreprocess(WORDS, 4, "question"))
+
+
+@pytest.mark.parametrize("option", [{"drop": ["notes"]}, {"group": "notes"}])
+def test_a_column_with_another_task_does_not_hold_the_labels(tmp_path, option):
+    path = tmp_path / "t.csv"
+    lines = [f"{i % 7},{i % 5},{'ab'[i % 2]},{'xy'[i % 3 % 2]}" for i in range(30)]
+    path.write_text("\n".join(["a,b,species,notes", *lines]))
+    table = open_source(path, **option).labelled()
+    assert table.classes == ("a", "b")
+    assert table.schema.names == ("a", "b")
+
+
+def test_no_column_is_left_for_the_labels(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,label\n1,x\n2,y\n")
+    with pytest.raises(DataError, match="has no column left for the labels"):
+        open_source(path, drop=["a", "label"]).labelled()
+
+
+def test_columns_of_one_name(tmp_path):
+    """What is to be left out is left out twice; what is to be one column must be one."""
+    path = tmp_path / "t.csv"
+    lines = [f"{i % 2},{i % 7},{i % 2},{'ab'[i % 2]}" for i in range(30)]
+    path.write_text("\n".join(["leak,b,leak,kind", *lines]))
+    assert open_source(path, drop=["leak"]).labelled().features.shape == (30, 1)
+    for option in ("label", "text", "group"):
+        with pytest.raises(InputError, match=f"{option} must be one column, 2 are 'leak'"):
+            open_source(path, **{option: "leak"})
+    path.write_text("\n".join(["label,b,label,kind", *lines]))
+    with pytest.raises(InputError, match="label must be one column, 2 are 'label'"):
+        open_source(path).labelled()
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_column_of_lists_that_is_left_out_costs_nothing(tmp_path, suffix):
+    path = tmp_path / f"t{suffix}"
+    frame = pd.DataFrame({"x": [i % 7 for i in range(30)], "tags": [["a"]] * 30, "kind": ["a", "b"] * 15})
+    if suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    with pytest.raises(DataError, match="column tags: a number, a text, true or false expected, got list"):
+        open_source(path).labelled()
+    source = open_source(path, drop=["tags"])
+    table = source.labelled()
+    assert table.schema.names == ("x",)
+    preprocess = RowPreprocess((1,), (0.0,), (1.0,), table.schema)
+    assert preprocess.prepare(open_source(path).read([3])[0].value).tolist() == [3.0]
+    texts = open_source(path, text="tags").read([0])
+    assert texts[0].error.endswith("got list")

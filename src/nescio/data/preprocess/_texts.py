@@ -183,7 +183,7 @@ class TextPreprocess(Preprocess):
             raise DataError(f"{value.place}: one column with a text expected, got {len(value.cells)} columns")
         else:
             raise DataError(f"{value.place}: the model needs the column {self.column}")
-        text = value.cells[place]
+        text = value.cell(place)
         if not text.strip() and len(value.cells) > 1:
             # Of JSON lines, one without the key has a gap in the column that other lines have.
             raise DataError(f"{value.place}: the model needs the column {self.column}, which is empty here")

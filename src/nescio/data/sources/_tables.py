@@ -14,7 +14,7 @@ from nescio.data._fitting import fit_columns
 from nescio.data._labels import counted, is_no_label, require_two_classes
 from nescio.data._schema import TableSchema, label_column
 from nescio.data._table_files import SUFFIXES, TableContent, read_table
-from nescio.data._values import Row, Text
+from nescio.data._values import NoText, Row, Text
 from nescio.data.dataset import Table, Texts
 from nescio.data.preprocess import Preprocess, RowPreprocess, TextPreprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
@@ -68,7 +68,9 @@ class TableFile(Source):
         self._text = None if text is None else self._position("text", text)
         self._label = None if label is None else self._position("label", label)
         self._group = None if group is None else self._position("group", group)
-        self._drop = {self._position("drop", column) for column in drop}
+        self._drop: set[int] = set()
+        for column in drop:
+            self._drop.update(self._positions("drop", column))
         self._check_label()
 
     @classmethod
@@ -106,6 +108,8 @@ class TableFile(Source):
             elif len(row.cells) != self._content.width:
                 expected = f"{self._content.width} columns expected, got {len(row.cells)}"
                 found.append(Input(name, None, f"{row.place}: {expected}"))
+            elif isinstance(row.cells[self._text], NoText):
+                found.append(Input(name, None, f"{row.place}: {row.cells[self._text]}"))
             else:
                 found.append(Input(name, Text(row.cells[self._text], row.place)))
         return found
@@ -193,7 +197,7 @@ class TableFile(Source):
     def _part_column(self) -> int | None:
         """The position of a column called split that holds the names of two or more parts, and no other."""
         for position, name in enumerate(self._header or ()):
-            if name.lower() == "split" and position not in (self._label, self._text):
+            if name.lower() == "split" and position not in (self._label, self._text, *self._drop):
                 found = {part_of(cell) for cell in set(self._content.column(position))}
                 if len(found) > 1 and None not in found:
                     return position
@@ -272,10 +276,15 @@ class TableFile(Source):
     def _label_column(self) -> int:
         if self._label is not None:
             return self._label
-        usual = label_column(self._header, self._content.width)
-        while usual in (self._text, self._part_column) and usual > 0:
-            usual -= 1
-        return usual
+        others = {self._text, self._group, self._part_column, *self._drop}
+        free = [position for position in range(self._content.width) if position not in others]
+        if not free:
+            raise DataError(f"{self._place.short_name} has no column left for the labels")
+        names = None if self._header is None else tuple(self._header[position] for position in free)
+        label = free[label_column(names, len(free))]
+        if names is not None:
+            self._position("label", self._name_of(label))  # two of that name may hold different things
+        return label
 
     def _noted_label(self, column: int) -> int | None:
         """Last without being asked for is a guess: the header of another file may know better."""
@@ -287,16 +296,24 @@ class TableFile(Source):
         return [position for position in range(self._content.width) if position != label]
 
     def _position(self, option: str, column: str) -> int:
-        """Of a column by its name or, without a header, its number from 1 on."""
+        """Of the one column of a name."""
+        positions = self._positions(option, column)
+        if len(positions) > 1:
+            count = len(positions)
+            raise InputError(f"{self._place.short_name}: {option} must be one column, {count} are {column!r}")
+        return positions[0]
+
+    def _positions(self, option: str, column: str) -> list[int]:
+        """Of columns by their name or, without a header, of one by its number from 1 on."""
         name = self._place.short_name
         if self._header is None:
             width = self._content.width
             if column.isdecimal() and 1 <= int(column) <= width:
-                return int(column) - 1
+                return [int(column) - 1]
             raise InputError(f"{name} has no header: {option} must be 1 to {width}, got {column!r}")
         if column not in self._header:
             raise InputError(f"{name} has no column {column!r}; its columns: {self._listed}")
-        return self._header.index(column)
+        return [position for position, each in enumerate(self._header) if each == column]
 
     def _name_of(self, position: int) -> str:
         return str(position + 1) if self._header is None else self._header[position]
