@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from nescio.cli._choices import method_of, network_of
+from nescio.cli._choices import encoder_of, method_of, network_of
 from nescio.data import Dataset, Table
 from nescio.encoders import LeNetSpec, MLPSpec
 from nescio.errors import InputError
@@ -51,6 +51,18 @@ def test_the_data_says_what_the_network_leaves_out(tmp_path):
     (tmp_path / "n.json").write_text(fields)
     assert network_of(str(tmp_path / "n.json"), IMAGES, EDL()) == large
     assert network_of('{"hidden": [5], "dropout": 0.2}', ROWS, EDL()) == MLPSpec(7, 2, (5,), 0.2)
+
+
+def test_fields_of_an_encoder_with_pretrained_weights():
+    assert encoder_of(None) is None
+    assert encoder_of("minilm") == encoder_of('{"kind": "minilm"}') == "minilm"
+    assert encoder_of('{"kind": "lenet", "hidden": 7}') == "lenet"  # made once the data are known
+    spec = encoder_of('{"kind": "efficientnet-lite0", "height": 96, "width": 96}')
+    assert spec.input_shape == (3, 96, 96)
+    with pytest.raises(InputError, match="nonsense"):
+        encoder_of('{"kind": "efficientnet-lite0", "nonsense": 3}')
+    with pytest.raises(InputError, match="--size and fields of efficientnet-lite0 can't both be given"):
+        encoder_of('{"kind": "efficientnet-lite0", "height": 96, "width": 96}', size=64)
 
 
 def test_what_is_given_makes_the_encoder_fit():

@@ -128,6 +128,18 @@ def test_data_show_of_the_current_folder(run, photos, monkeypatch):
         "Dataset('photos', 2 images 1x8x8, 2 classes): samples in photos.png\n",
     )
     assert (photos / "photos.png").is_file()
+    assert run("data", "show", ".")[0] == 0  # over its own
+
+
+def test_data_show_writes_over_no_other_picture(run, photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    for content in (b"precious", (photos / "a" / "0.png").read_bytes()):
+        (photos / "photos.png").write_bytes(content)
+        code, _, err = run("data", "show", ".")
+        assert code == 1
+        assert err == "error: there is another photos.png here already; --out names the file to write\n"
+        assert (photos / "photos.png").read_bytes() == content
+    assert run("data", "show", ".", "--out", "photos.png")[0] == 0
 
 
 def test_a_name_of_the_catalog_wins_over_a_folder(run, photos, tmp_path, monkeypatch):

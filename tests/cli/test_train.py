@@ -131,6 +131,33 @@ def test_train_calibrates_and_says_so(run, clouds, tmp_path):
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
 
 
+def test_what_was_fitted_since_is_kept(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
+    assert run(*words)[0] == 0
+    assert run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "temperature")[0] == 0
+    assert run("sets", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
+    before = TrainedModel.load(tmp_path / "run")
+    assert run(*words)[0] == 0
+    after = TrainedModel.load(tmp_path / "run")
+    assert after.posthoc.same_as(before.posthoc)
+    assert (after.sets, after.training) == (before.sets, before.training)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "report.html", "card.md"])
+def test_files_that_no_training_put_there_are_not_written_over(run, flowers, tmp_path, name):
+    (tmp_path / name).write_text("precious")
+    code, _, err = run("train", flowers, "--out", tmp_path, *FEW)
+    assert code == 1
+    assert err == f"error: --out {tmp_path} holds a {name} that no training put there; use another folder\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_as_many_class_weights_as_classes(run, flowers, tmp_path):
+    code, _, err = run("train", flowers, "--out", tmp_path / "run", "--class-weight", "1,5,2,7", *FEW)
+    assert code == 1
+    assert "--class-weight must have a number for each of 3 classes, got 4" in err
+
+
 def test_posthoc_can_be_left_out(run, clouds, tmp_path):
     words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1)
     code, _, err = run(*words, "--posthoc", "none")

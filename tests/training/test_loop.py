@@ -238,11 +238,14 @@ def test_inputs_on_the_disk_are_learned_as_those_in_memory(method):
     assert sorted(set(rows.counts)) == [28, 32, 60]
 
 
-def test_accumulated_batches_are_one_step():
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_accumulated_batches_are_one_step(schedule):
     samples = blobs(96)
     spec = MLPSpec(5, 3, hidden=(8,))
     softmax = [
-        weights(trained(Softmax(), samples, spec, precision="float64", schedule="constant", **size)[0])
+        weights(
+            trained(Softmax(), samples, spec, precision="float64", schedule=schedule, warmup=0.3, **size)[0]
+        )
         for size in ({"batch_size": 32}, {"batch_size": 8, "accumulate": 4})
     ]
     torch.testing.assert_close(softmax[0], softmax[1], rtol=1e-8, atol=1e-10)

@@ -67,6 +67,15 @@ def test_another_training_in_the_folder_is_refused(tmp_path):
         Run(tmp_path, {"epochs": 3, "seed": 0})
 
 
+def test_a_checkpoint_of_nobody_knows_which_training_is_not_gone_on_with(tmp_path):
+    Run(tmp_path, {"seed": 0})
+    (tmp_path / "settings.json").unlink()
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"of another")
+    with pytest.raises(TrainingError, match=r"is of a training whose settings\.json is missing"):
+        Run(tmp_path, {"seed": 5})
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+
+
 def describe(posthoc, samples, content, **settings):
     described = {"settings": settings, "data": {"samples": samples}, "sha256": {"train": content}}
     return described if posthoc is None else {"posthoc": posthoc, **described}

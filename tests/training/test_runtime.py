@@ -95,3 +95,16 @@ def test_gradients_inside_a_loss_are_allowed_in_bfloat16():
     allow_gradients_inside_a_loss(wrapped)
     (slope,) = torch.autograd.grad(wrapped(inputs).sum(), inputs)
     torch.testing.assert_close(slope, module.weight.sum(0).expand(4, 3), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "is_first"),
+    [(None, None, True), ("0", "2", True), ("1", "2", False), ("1", None, True), ("3", "1", True)],
+)
+def test_one_process_speaks_for_all(monkeypatch, rank, size, is_first):
+    """A RANK that something else left in the environment does not silence a process that is alone."""
+    for name, value in (("RANK", rank), ("WORLD_SIZE", size)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert _runtime.is_first_process() is is_first

@@ -46,11 +46,25 @@ def _plain_value(key: str, text: str, may_be_text: bool) -> Any:
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 
-def name_of_encoder(text: str | None) -> str | None:
-    """The name of the encoder that --encoder means; None where it is left to the data."""
+def encoder_of(text: str | None, size: int | None = None) -> str | EncoderSpec | None:
+    """The encoder that --encoder means; None where it is left to the data.
+
+    One with pretrained weights as a spec where fields are given. One that is trained from the start by its
+    name: `network_of` makes its spec once the data are known.
+    """
+    from nescio.encoders import ENCODERS, Ability, make_encoder
+
     if text is None or _is_name(text):
         return text
-    return _fields(text).get("kind")
+    given = _fields(text)
+    kind: str | None = given.pop("kind", None)
+    if not given or kind is None or not _is_name(kind):
+        return kind
+    if kind in ENCODERS and Ability.PRETRAINED not in ENCODERS.get(kind).abilities:
+        return kind
+    if size is not None:
+        raise InputError(f"--size and fields of {kind} can't both be given; its height and width are fields")
+    return make_encoder(kind, None, 2, **given)
 
 
 def _is_name(text: str) -> bool:

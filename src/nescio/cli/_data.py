@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from nescio.data import LabelledData
 
+MARK = ("Software", "nescio data show")  # in the PNGs that are written here
 app = typer.Typer(help="Data sets: list, fetch, show.", no_args_is_help=True)
 
 
@@ -92,7 +93,10 @@ def show(
     dataset = _open(name, split, data_dir, strict)
     if not isinstance(dataset, Dataset):
         raise InputError(f"a contact sheet needs images, got {dataset}")
-    out = out or Path(f"{dataset.name}.png")
+    if out is None:
+        out = Path(f"{dataset.name}.png")
+        if out.exists() and not _is_contact_sheet(out):
+            raise InputError(f"there is another {out} here already; --out names the file to write")
     _write(contact_sheet(dataset), out)
     typer.echo(f"{dataset}: samples in {out}")
 
@@ -106,12 +110,28 @@ def _open(name: str, split: str | None, data_dir: Path | None, strict: bool) -> 
     return open_source(name, split=split, data_dir=data_dir, strict=strict).labelled()
 
 
+def _is_contact_sheet(path: Path) -> bool:
+    """Whether it is one of ours, which may be written over."""
+    from PIL import Image
+
+    name, value = MARK
+    try:
+        with Image.open(path) as picture:
+            return bool(picture.info.get(name) == value)
+    except OSError:
+        return False
+
+
 def _write(picture: Image, path: Path) -> None:
     """Write a PNG in one step: whatever fails, there is never half a file."""
+    from PIL.PngImagePlugin import PngInfo
+
     from nescio._files import write_atomically
 
+    marked = PngInfo()
+    marked.add_text(*MARK)
     content = io.BytesIO()
-    picture.save(content, "PNG")
+    picture.save(content, "PNG", pnginfo=marked)
     try:
         write_atomically(path, content.getvalue())
     except OSError as error:

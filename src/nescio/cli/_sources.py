@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from nescio.data import LabelledData, Source, StoredArray
+    from nescio.encoders import EncoderSpec
     from nescio.inference._choice import Choice
     from nescio.inference.model import TrainedModel
 
@@ -36,7 +37,7 @@ class Opened(NamedTuple):
 def open_to_train(
     name: str,
     seed: int,
-    encoder: str | None = None,
+    encoder: str | EncoderSpec | None = None,
     fine_tune: bool = False,
     size: int | None = None,
     **options: Any,

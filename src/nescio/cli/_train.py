@@ -15,7 +15,7 @@ from nescio.cli import _training
 from nescio.cli._card import card_after_training
 from nescio.cli._console import counting_progress, epoch_progress, logs_kept_quiet
 from nescio.cli._options import DataDir, Label
-from nescio.errors import ModelFileError, TrainingError
+from nescio.errors import InputError, ModelFileError, TrainingError
 
 if TYPE_CHECKING:
     from nescio.data import LabelledData
@@ -93,7 +93,7 @@ def train(
     precision: _training.Precision = "auto",
 ) -> None:
     """Train a model; started again with the same folder, it goes on where it stopped."""
-    from nescio.cli._choices import method_of, name_of_encoder, network_of
+    from nescio.cli._choices import encoder_of, method_of, network_of
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import Table, split
     from nescio.inference._calibration import require_wanted
@@ -128,12 +128,14 @@ def train(
     )
     require_device(device)
     require_wanted(posthoc)
+    if is_first_process():
+        _require_own_folder(out)
     loggers = make_loggers(log)
     chosen = method_of(method, settings or [])
     known, test, choice = open_to_train(
         data,
         seed,
-        name_of_encoder(network),
+        encoder_of(network, size),
         fine_tune,
         size,
         label=label,
@@ -182,15 +184,26 @@ def train(
         _require_learned(out, model, how)
 
 
+def _require_own_folder(out: Path) -> None:
+    """Refuse a folder in which a training would write over files that are not of one."""
+    from nescio.data._folders import RUN_MODEL, RUN_SETTINGS
+
+    if (out / RUN_SETTINGS).exists():
+        return
+    for name in (RUN_MODEL, "report.html", "card.md"):
+        if (out / name).exists():
+            raise InputError(f"--out {out} holds a {name} that no training put there; use another folder")
+
+
 def _save_and_tell(out: Path, model: TrainedModel, test: LabelledData, data: str) -> None:
     """Write the model file, say what it reaches on the held-out part, and write its card."""
     from nescio.inference._layers import predict_kept
     from nescio.inference._model_file import MODEL_NAME
 
-    _print_posthoc(model)
     model.module.cpu()
     path = out / MODEL_NAME
-    model = _with_promises_of(path, model)
+    model = _with_what_was_fitted(path, model)
+    _print_posthoc(model)
     model.save(path)
     prediction = predict_kept(model, model.preprocess.inputs_of(test))
     _print_result(path, model, test, prediction)
@@ -254,25 +267,27 @@ def _kept_epochs(history: list[dict[str, float]]) -> Iterator[str]:
         )
 
 
-def _with_promises_of(path: Path, model: TrainedModel) -> TrainedModel:
-    """With rule and sets of a file of these very weights: a training with nothing left to do keeps them."""
+def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
+    """With temperature, trust, rule and sets of a file of these very weights.
+
+    A training with nothing left to do takes nothing away that was fitted since.
+    """
+    from nescio.inference._calibration import CALIBRATED_ON
     from nescio.inference.model import TrainedModel
 
     try:
         present = TrainedModel.load(path)
     except ModelFileError:
         return model  # none there, or what is there is of no use to anyone
-    if not _same_posthoc(present, model):
-        return model
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
     if not same:
         return model
-    return model.with_rule(present.rule).with_sets(present.sets)
-
-
-def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:
-    """Whether two models make the same of what their methods say: a rule is about what is finally said."""
-    if one.posthoc is None or other.posthoc is None:
-        return one.posthoc is other.posthoc
-    return one.posthoc.same_as(other.posthoc)
+    # Temperature and trust may be of a later `nescio calibrate`; rule and sets are about what they make.
+    training = {**model.training}
+    for said_of_posthoc in ("posthoc", CALIBRATED_ON):
+        if said_of_posthoc in present.training:
+            training[said_of_posthoc] = present.training[said_of_posthoc]
+        else:
+            training.pop(said_of_posthoc, None)
+    return replace(model, posthoc=present.posthoc, rule=present.rule, sets=present.sets, training=training)

@@ -9,18 +9,27 @@ from pathlib import Path
 from nescio.errors import DataError
 
 SYSTEM_FILES = ("thumbs.db", "desktop.ini")
+# What the folder of a training holds, from its first checkpoint on.
+RUN_SETTINGS = "settings.json"
+RUN_CHECKPOINT = "checkpoint.safetensors"
+RUN_MODEL = "model.safetensors"  # once it has ended
 
 
 def files_in(folder: Path) -> list[Path]:
-    """All files, relative to the folder, but hidden ones and what operating systems leave behind."""
+    """All files, relative to the folder.
+
+    Not hidden ones, nor what operating systems and trainings leave behind.
+    """
     return sorted(_walk(folder))
 
 
 def class_folders(folder: Path) -> list[str]:
-    """The names of the sub-folders, but hidden ones."""
+    """The names of the sub-folders, but hidden ones and those of trainings; none where there is no folder."""
+    if not folder.is_dir():
+        return []
     names = []
     for path in folder.iterdir():
-        if path.is_dir() and not path.name.startswith("."):
+        if path.is_dir() and not path.name.startswith(".") and not _is_run(path):
             names.append(path.name)
     return sorted(names)
 
@@ -50,7 +59,10 @@ def _walk(folder: Path) -> Iterator[Path]:
     above = {str(folder): {os.path.realpath(folder)}}
     for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
         around = above.pop(place)
-        found = sorted(name for name in folders if not name.startswith("."))
+        found = []
+        for name in sorted(folders):
+            if not name.startswith(".") and not _is_run(Path(place, name)):
+                found.append(name)
         folders.clear()
         for name in found:
             target = os.path.realpath(os.path.join(place, name))
@@ -60,6 +72,13 @@ def _walk(folder: Path) -> Iterator[Path]:
         for name in names:
             if not name.startswith(".") and name.lower() not in SYSTEM_FILES:
                 yield Path(place, name).relative_to(folder)
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether it is the folder of a training: the pictures of its report are no data."""
+    return (folder / RUN_SETTINGS).is_file() and any(
+        (folder / name).is_file() for name in (RUN_CHECKPOINT, RUN_MODEL)
+    )
 
 
 def _refuse(error: OSError) -> None:

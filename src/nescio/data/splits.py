@@ -104,8 +104,18 @@ def _named_part(data: LabelledData) -> Tensor | None:
     for part in ("test", "validation"):
         held_out = data.parts == PARTS.index(part)
         if held_out.any() and not held_out.all():
+            _require_every_class(data, ~held_out)
             return held_out
     return None
+
+
+def _require_every_class(data: LabelledData, kept: Tensor) -> None:
+    """Refuse a class of which only held-out samples are there: it can't be learned."""
+    present = data.labels.bincount(minlength=len(data.classes))
+    learned = data.labels[kept].bincount(minlength=len(data.classes))
+    for label, (count, num_kept) in enumerate(zip(present.tolist(), learned.tolist(), strict=True)):
+        if count and not num_kept:
+            raise DataError(f"{data.name}: nothing to train on is of the class {data.classes[label]}")
 
 
 def _by_chance(data: LabelledData, share: float, seed: int) -> Tensor:

@@ -36,6 +36,7 @@ from torch.nn.modules.module import (
 )
 
 from nescio._files import named, read_tensors, write_tensors
+from nescio.data._folders import RUN_MODEL
 from nescio.data.preprocess import BYTES, Preprocess
 from nescio.encoders import EncoderSpec, spec_from_dict, spec_to_dict
 from nescio.errors import InputError, ModelFileError, NescioError
@@ -55,7 +56,7 @@ FORMER_FORMATS = (1, 2)
 SEEN, DIGESTS = "seen", "digests"  # of what was trained on: seen.digests
 TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
-MODEL_NAME = "model.safetensors"  # in the folder of a run
+MODEL_NAME = RUN_MODEL
 VERSIONS_OF = ("nescio", "torch", "safetensors")
 MOST_INPUTS = 2**26  # numbers of one input: a picture of 4096 x 4096 in colour has fewer
 # Parts of a network that a file may ask for, by the number of its tensors: some parts have no tensor of their

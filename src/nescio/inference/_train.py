@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 
 
 def check_data(data: LabelledData, settings: TrainingSettings, is_frozen: bool) -> None:
-    """Refuse data with fewer than two classes present, and augmentation where the network gets no images.
+    """Refuse data with fewer than two classes present, and settings that do not fit the data.
 
     is_frozen: whether it gets the features of a frozen encoder instead.
     """
     present = int((data.labels.bincount() > 0).sum())
     if present < 2:
         raise DataError(f"{data.name} has samples of {present} class; a classifier needs two or more")
+    weights = settings.class_weight
+    if weights is not None and not isinstance(weights, str) and len(weights) != len(data.classes):
+        count = len(data.classes)
+        raise InputError(f"class_weight must have a number for each of {count} classes, got {len(weights)}")
     chosen = " and ".join(settings.images_only)
     if chosen and not isinstance(data, Dataset):
         raise InputError(f"{chosen}: for images, not for {data.kind.value}")

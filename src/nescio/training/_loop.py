@@ -300,7 +300,8 @@ class Loop:
                     self._stepper.zero_grad()
                 self.fabric.backward(loss * share.scale)
             if is_end_of_step:
-                self._step(epoch, step_length)
+                begin = place - place % self.settings.accumulate
+                self._step(number + begin / len(batches), step_length)
             if place % FLUSH_STEPS == 0 or place == len(batches) - 1:
                 flush_denormals(self.optimizer)
             with self._divergence_named(batch, number):

@@ -24,6 +24,7 @@ from nescio._files import (
     write_atomically,
     write_tensors,
 )
+from nescio.data._folders import RUN_CHECKPOINT, RUN_SETTINGS
 from nescio.errors import ModelFileError, NescioWarning, TrainingError
 from nescio.training._average import WeightAverage
 from nescio.training._checkpoint import pack_optimizer, unpack_optimizer
@@ -176,7 +177,7 @@ class Run:
     @property
     def checkpoint(self) -> Path:
         """Where the state after the last whole epoch is."""
-        return self.folder / "checkpoint.safetensors"
+        return self.folder / RUN_CHECKPOINT
 
     @property
     def _epochs(self) -> Any:
@@ -184,7 +185,7 @@ class Run:
 
     @property
     def _settings_file(self) -> Path:
-        return self.folder / "settings.json"
+        return self.folder / RUN_SETTINGS
 
     @property
     def _metrics_file(self) -> Path:
@@ -192,6 +193,11 @@ class Run:
 
     def _claim(self) -> None:
         path = self._settings_file
+        if self.checkpoint.exists() and not path.exists():
+            raise TrainingError(
+                f"{self.checkpoint} is of a training whose {path.name} is missing, so that nobody knows of "
+                "which; use another folder, or remove this one to start anew"
+            )
         with _explaining(path):
             if not path.exists() and create_atomically(path, self._settings_text()):
                 return

@@ -111,7 +111,8 @@ def _try_bfloat16() -> str:
 
 def is_first_process() -> bool:
     """Whether this process speaks and writes for all that torchrun started."""
-    return os.environ.get("RANK", "0") == "0"
+    is_alone = os.environ.get("WORLD_SIZE", "1") == "1"
+    return is_alone or os.environ.get("RANK", "0") == "0"
 
 
 def require_device(device: str) -> None:

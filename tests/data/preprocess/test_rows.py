@@ -28,6 +28,12 @@ def test_what_never_changes_is_left_alone():
     assert fitted(torch.tensor([[0.1, 2.0]])).abs().max() < 1e-6
 
 
+def test_the_unit_of_a_column_does_not_matter():
+    rows = torch.randn(50, 2, generator=torch.Generator().manual_seed(0)).double()
+    fitted = Preprocess.fit(rows * 1e-13)
+    torch.testing.assert_close(fitted(rows * 1e-13), Preprocess.fit(rows)(rows))
+
+
 def test_categories_are_not_scaled():
     schema = TableSchema((NumberColumn("size"), CategoryColumn("colour", ("blue", "red"))))
     rows = torch.tensor([[2.0, 1.0, 0.0], [4.0, 1.0, 0.0], [6.0, 0.0, 1.0]])

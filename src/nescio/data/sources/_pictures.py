@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from nescio._checks import require_whole
@@ -20,11 +19,12 @@ from nescio.data._decoding import PictureForm, decode_folder
 from nescio.data._folders import files_in, state_of
 from nescio.data._pictures import RESIZE_MODES, SUFFIXES, Header
 from nescio.data._values import Picture
-from nescio.data.dataset import PARTS, Dataset
+from nescio.data.dataset import Dataset
 from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.sources._class_folders import ClassFolders
 from nescio.data.sources._preparing import Prepared
-from nescio.data.splits import group_codes, part_of
+from nescio.data.splits import group_codes
 from nescio.errors import DataError, InputError, NescioWarning
 
 LARGEST_OWN_SIZE = 64
@@ -188,12 +188,10 @@ class PictureFolder(PictureSource):
         self._split = split
         self._strict = strict
         self._files = files_in(folder)
-        self._part_folders = _part_folders(self._files)
+        self._class_folders = ClassFolders(folder, self._files)
         if split is not None:
-            self._files = self._files_of_part(split)
+            self._files = self._class_folders.of_part(self._files, split)
         self._pictures = [file for file in self._files if file.suffix.lower() in SUFFIXES]
-        # Where in its path the class of a picture is.
-        self._class_level = 1 if self._part_folders else 0
         self._group = None if group is None else self._checked_group(group)
 
     @classmethod
@@ -240,36 +238,7 @@ class PictureFolder(PictureSource):
     @property
     def labels(self) -> Labels | None:
         """By the sub-folder that each picture is in; None where one is in none."""
-        classes = self._classes()
-        if not classes:
-            return None
-        positions = []
-        for file in self._pictures:
-            if not self._has_class(file):
-                return None
-            positions.append(classes.index(file.parts[self._class_level]))
-        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(map(printable, classes)))
-
-    def _classes(self) -> list[str]:
-        """The names of the class folders, also of those that hold no picture."""
-        if not self._part_folders:
-            return _folders_in(self._folder)
-        classes: set[str] = set()
-        for part in self._part_folders:
-            classes.update(_folders_in(self._folder / part))
-        return sorted(classes)
-
-    def _has_class(self, file: Path) -> bool:
-        return len(file.parts) > self._class_level + 1
-
-    def _files_of_part(self, split: str) -> list[Path]:
-        wanted = part_of(split)
-        if wanted is None:
-            raise InputError(f"split must be one of {', '.join(PARTS)}, got {split!r}")
-        if wanted not in self._part_folders.values():
-            found = ", ".join(self._part_folders) or "none"
-            raise DataError(f"{self._folder} has no folder {PARTS[wanted]} of class folders; it has {found}")
-        return [file for file in self._files if self._part_folders.get(file.parts[0]) == wanted]
+        return self._class_folders.labels_of(self._pictures)
 
     def _checked_group(self, level: object) -> int:
         require_whole("group: the level of sub-folders", level, least=1)
@@ -283,11 +252,6 @@ class PictureFolder(PictureSource):
         if self._group is None:
             return None
         return group_codes(self.name, [file.parts[self._group - 1] for file in pictures], len(pictures))
-
-    def _parts_of(self, pictures: Sequence[Path]) -> Tensor | None:
-        if not self._part_folders:
-            return None
-        return torch.tensor([self._part_folders[file.parts[0]] for file in pictures], dtype=torch.int64)
 
     def header_summary(self) -> HeaderSummary:
         """What the pictures are like, by the headers of some of them; none is decoded.
@@ -324,10 +288,9 @@ class PictureFolder(PictureSource):
         Few are held in memory. Many are decoded once into a file in the cache, and read from there. Where the
         disk has no room for that, they are decoded each time they are needed.
         """
-        classes = self._classes()
-        if not classes:
+        if not self._class_folders.classes:
             raise DataError(f"{self._folder} needs two or more class folders, got none")
-        files = [file for file in self._files if self._has_class(file)]
+        files = [file for file in self._files if self._class_folders.has_class(file)]
         pictures = [file for file in files if file.suffix.lower() in SUFFIXES]
         form = self._form_for(preprocess, lambda: self._sampled_headers(pictures))
         decoded = decode_folder(self._folder, pictures, form, self._split or "")
@@ -337,19 +300,20 @@ class PictureFolder(PictureSource):
                 unreadable[file] = f"{file.name} is named as none of {', '.join(SUFFIXES)}"
         self._tell_of(unreadable, len(files))
         kept = [pictures[position] for position in decoded.kept.tolist()]
-        labels = [classes.index(file.parts[self._class_level]) for file in kept]
-        present = set(labels)
-        for label, name in enumerate(classes):
+        labels = self._class_folders.labels_of(kept)
+        assert labels is not None
+        present = set(labels.indices.tolist())
+        for label, name in enumerate(labels.classes):
             if label not in present and self._split is None:
                 raise DataError(f"class folder {name} in {self._folder} holds no readable picture")
         return Dataset(
             decoded.images,
-            torch.tensor(labels),
-            tuple(map(printable, classes)),
+            labels.indices,
+            labels.classes,
             self.name,
             form.resize,
             self._groups_of(kept),
-            self._parts_of(kept),
+            self._class_folders.parts_of(kept),
         )
 
     def prepared(self, preprocess: Preprocess | None = None) -> Prepared:
@@ -380,35 +344,6 @@ class PictureFolder(PictureSource):
 
 def _in_words(size: tuple[int, int]) -> str:
     return f"{size[0]} x {size[1]}"
-
-
-def _folders_in(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
-
-
-def _part_folders(files: Sequence[Path]) -> dict[str, int]:
-    """The sub-folders that say what the pictures are for, with their positions among PARTS; none elsewhere.
-
-    Classes may be called train and test as well: there must be class folders below the one for training.
-    """
-    parts: dict[str, int] = {}
-    train_classes = set()
-    for file in files:
-        if len(file.parts) < 2:
-            continue
-        part = part_of(file.parts[0])
-        if part is None:
-            return {}
-        parts[file.parts[0]] = part
-        if part == PARTS.index("train"):
-            if len(file.parts) < 3:
-                return {}
-            train_classes.add(file.parts[1])
-    if len(set(parts.values())) < 2 or len(train_classes) < 2:
-        return {}
-    return parts
 
 
 def checked_size(size: object) -> tuple[int, int] | None:

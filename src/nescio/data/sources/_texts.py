@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-
 from nescio.data._encodings import decode, looks_binary
-from nescio.data._folders import class_folders, files_in, holds_only, state_of
+from nescio.data._folders import files_in, holds_only, state_of
 from nescio.data._pictures import SUFFIXES as PICTURES
 from nescio.data._values import Text
 from nescio.data.dataset import Texts
 from nescio.data.preprocess import Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
+from nescio.data.sources._class_folders import ClassFolders
 from nescio.errors import DataError, NescioWarning
 
 SUFFIXES = (".txt",)
@@ -142,25 +141,32 @@ def _first_bytes(place: Place) -> bytes:
 class TextFolder(Source):
     """All .txt files in a folder, however deep, with a text each.
 
-    Where every class has a sub-folder, those are the labels.
+    Where every class has a sub-folder, those are the labels. Above them there may be sub-folders that say
+    what the texts are for: train, val and test.
 
     Args:
         place: Where the folder is; the names of the inputs begin with its name.
+        split: Which of the sub-folders that say what the texts are for to take: "train", "validation" or
+            "test". Default: all of them; `split` tells them apart.
         strict: Refuse to train on a folder with texts that are empty or can't be read. Otherwise one warning
             counts and names them, and they are passed over.
     """
 
     kind: ClassVar[str] = "texts"
     about: ClassVar[str] = "folders without one sub-folder a class"
-    options: ClassVar[tuple[str, ...]] = ("strict",)
+    options: ClassVar[tuple[str, ...]] = ("split", "strict")
 
-    def __init__(self, place: Place, strict: bool = False) -> None:
+    def __init__(self, place: Place, split: str | None = None, strict: bool = False) -> None:
         folder = place.path
         self.name = folder.resolve().name
         self._given = Path(place.name)
         self._folder = folder
+        self._split = split
         self._strict = strict
         self._files = [file for file in files_in(folder) if file.suffix.lower() in SUFFIXES]
+        self._class_folders = ClassFolders(folder, self._files)
+        if split is not None:
+            self._files = self._class_folders.of_part(self._files, split)
 
     @classmethod
     def recognises(cls, place: Place) -> bool:
@@ -168,9 +174,9 @@ class TextFolder(Source):
         return place.is_folder() and holds_only(place.path, SUFFIXES, PICTURES)
 
     @classmethod
-    def open(cls, place: Place, *, strict: bool = False, **_: Any) -> TextFolder:
+    def open(cls, place: Place, *, split: str | None = None, strict: bool = False, **_: Any) -> TextFolder:
         """List its files; none is read yet."""
-        return cls(place, strict)
+        return cls(place, split, strict)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -201,15 +207,7 @@ class TextFolder(Source):
     @property
     def labels(self) -> Labels | None:
         """By the sub-folder that each file is in; None where one is in none."""
-        classes = class_folders(self._folder)
-        if not classes:
-            return None
-        positions = []
-        for file in self._files:
-            if len(file.parts) < 2:
-                return None
-            positions.append(classes.index(file.parts[0]))
-        return Labels(torch.tensor(positions, dtype=torch.int64), tuple(map(printable, classes)))
+        return self._class_folders.labels_of(self._files)
 
     def labelled(self, preprocess: Preprocess | None = None) -> Texts:
         """All texts; those that are empty or can't be read are passed over with a warning, or refused."""
@@ -229,9 +227,10 @@ class TextFolder(Source):
         indices = labels.indices[kept]
         present = set(indices.tolist())
         for label, name in enumerate(labels.classes):
-            if label not in present:
+            if label not in present and self._split is None:
                 raise DataError(f"class folder {name} in {self._folder} holds no text")
-        return Texts(tuple(texts), indices, labels.classes, self.name)
+        parts = self._class_folders.parts_of([self._files[index] for index in kept])
+        return Texts(tuple(texts), indices, labels.classes, self.name, parts=parts)
 
     def _tell_of(self, reasons: list[str]) -> None:
         if not reasons:

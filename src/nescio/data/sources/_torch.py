@@ -23,6 +23,7 @@ from nescio.data._stored import StoredArray, is_resident, stored_once
 from nescio.data.dataset import Dataset, LabelledData, Table, Texts
 from nescio.errors import DataError, InputError
 
+CHANNELS = (1, 3)  # of an image: grey, or colour
 AT_ONCE = 64  # samples that are read one by one are put together to so many
 INPUT_NAMES = ("input", "inputs", "image", "images", "pixel_values", "x", "features", "text")
 LABEL_NAMES = ("label", "labels", "target", "targets", "class", "y")
@@ -290,8 +291,10 @@ def _as_image_or_row(value: Any, where: str) -> Tensor:
         pixels = np.asarray(value if value.mode in ("L", "RGB") else value.convert("RGB"))
         return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1).transpose(2, 0, 1).copy())
     tensor = _as_tensor(value, where)
-    if isinstance(value, np.ndarray) and tensor.ndim == 3 and value.shape[2] in (1, 3) != value.shape[0]:
-        return tensor.permute(2, 0, 1)
+    if isinstance(value, np.ndarray) and tensor.ndim == 3:
+        first, _, last = value.shape
+        if last in CHANNELS and first not in CHANNELS:
+            return tensor.permute(2, 0, 1)
     return tensor
 
 
