@@ -157,6 +157,26 @@ def test_padding_of_another_id(bert):
         torch.testing.assert_close(network(torch.tensor([[5, 6, 7]]))[0], together[1])
 
 
+def test_a_model_without_padding_reads_the_token_0(bert):
+    """As GPT-2, to which it is an exclamation mark: a text may end in it."""
+    config = {
+        "model_type": "gpt2",
+        "n_embd": 16,
+        "n_layer": 1,
+        "n_head": 2,
+        "vocab_size": 30,
+        "eos_token_id": 29,
+    }
+    (bert / "config.json").write_text(json.dumps(config))
+    spec = make_encoder(f"hf:{bert}", None, 3)
+    assert spec.text_padding == spec.padding == 29
+    network = spec.build().eval()
+    with torch.no_grad():
+        plain, exclaimed = network(torch.tensor([[5, 7, 29, 29], [5, 7, 0, 29]]))
+        torch.testing.assert_close(network(torch.tensor([[5, 7, 0]]))[0], exclaimed)
+    assert not torch.allclose(plain, exclaimed)
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [

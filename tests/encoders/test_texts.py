@@ -31,6 +31,11 @@ def test_a_text_ends_behind_its_last_token():
     assert token_mask(ids).long().tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 0, 0]]
 
 
+def test_the_end_may_be_another_id():
+    ids = torch.tensor([[5, 9, 0, 9, 9], [0, 0, 0, 0, 0]])
+    assert token_mask(ids, 9).long().tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+
+
 def test_the_mean_is_over_tokens_alone():
     states = torch.tensor([[[1.0], [3.0], [100.0]]])
     assert mean_over_tokens(states, torch.tensor([[True, True, False]])).tolist() == [[2.0]]

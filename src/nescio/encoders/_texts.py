@@ -1,4 +1,4 @@
-"""What encoders of texts have in common: ids of tokens in, with zeros behind the end of each text."""
+"""What encoders of texts have in common: ids of tokens in, with one id behind the end of each text."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ _TEXTS_AT_ONCE = 32  # of about the same length, where many are encoded
 
 
 class TextEncoder(nn.Module):
-    """From ids of tokens (N, L), with zeros behind the end of each text, to features (N, F).
+    """From ids of tokens (N, L), with one id behind the end of each text, to features (N, F).
 
     Places that are empty in all texts are not computed; where no gradient is wanted, texts of about the same
     length are computed together, so that a short one does not wait for a long one.
 
     Args:
         vocabulary: How many tokens there are.
+        padding: The id that stands behind the end of a text; no text ends in it.
     """
 
-    def __init__(self, vocabulary: int) -> None:
+    def __init__(self, vocabulary: int, padding: int = 0) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+        self.padding = padding
 
     @abstractmethod
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -34,11 +36,11 @@ class TextEncoder(nn.Module):
         """(N, L) to (N, F)."""
         if torch.compiler.is_compiling():
             # A compiled or exported network computes all places: its shapes can't depend on the values.
-            return self.encode(ids, token_mask(ids))
+            return self.encode(ids, token_mask(ids, self.padding))
         self._require_ids(ids)
         if torch.is_grad_enabled() or len(ids) <= _TEXTS_AT_ONCE:
             return self._encode_trimmed(ids)
-        by_length = token_mask(ids).sum(1).argsort(stable=True)
+        by_length = token_mask(ids, self.padding).sum(1).argsort(stable=True)
         parts = []
         for start in range(0, len(ids), _TEXTS_AT_ONCE):
             chosen = by_length[start : start + _TEXTS_AT_ONCE]
@@ -47,7 +49,7 @@ class TextEncoder(nn.Module):
         return torch.cat(parts)[in_their_order]
 
     def _encode_trimmed(self, ids: Tensor) -> Tensor:
-        mask = token_mask(ids)
+        mask = token_mask(ids, self.padding)
         longest = int(mask.sum(1).max()) if len(ids) else 1
         return self.encode(ids[:, :longest], mask[:, :longest])
 
@@ -64,10 +66,10 @@ class TextEncoder(nn.Module):
             )
 
 
-def token_mask(ids: Tensor) -> Tensor:
-    """Where there is a token, (N, L): up to the last id that is not 0, and at the first place at any rate."""
-    is_not_zero = (ids != 0).long()
-    left_to_come = is_not_zero.flip(1).cumsum(1).flip(1)
+def token_mask(ids: Tensor, padding: int = 0) -> Tensor:
+    """Where there is a token, (N, L): at the first place, and up to the last id that is not the padding."""
+    is_token = (ids != padding).long()
+    left_to_come = is_token.flip(1).cumsum(1).flip(1)
     is_first = torch.arange(ids.shape[1], device=ids.device) == 0
     return (left_to_come > 0) | is_first
 

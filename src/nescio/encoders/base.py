@@ -215,6 +215,11 @@ class EncoderSpec(ABC):
         """
         raise InputError(f"the encoder {self.kind} has no pretrained weights")
 
+    @property
+    def text_padding(self) -> int:
+        """The id of a token that a text encoder wants behind the end of a text."""
+        return 0
+
     def tokenizer_json(self) -> str:
         """The tokenizer of a text encoder, as the JSON that the library `tokenizers` reads.
 

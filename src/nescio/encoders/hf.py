@@ -208,6 +208,8 @@ class HFTextSpec(_HFSpec):
         dropout: The share of features that are switched off before the head in training; with 0 the model's
             own dropout is switched off too.
         max_length: Tokens of a text that are read.
+        padding: The id that stands behind the end of a text. Where a model has no padding of its own, id 0
+            may be a word, as "!" of GPT-2 is; then it is the id that ends its texts.
 
     Raises:
         InputError: If a setting does not fit.
@@ -224,10 +226,12 @@ class HFTextSpec(_HFSpec):
     about: ClassVar[str] = "any model of transformers for texts, named hf:PATH_OR_ID"
     inputs: ClassVar[InputKind] = InputKind.TEXTS
     max_length: int = _TEXT_LENGTH
+    padding: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole("max_length", self.max_length)
+        require_whole("padding", self.padding, least=0)
         most = _most_tokens(read_object(self.config, "config"))
         if most is not None and self.max_length > most:
             raise InputError(f"max_length must be at most {most} for {self.source}, got {self.max_length}")
@@ -236,6 +240,11 @@ class HFTextSpec(_HFSpec):
     def input_shape(self) -> tuple[int, ...]:
         """(max_length,)."""
         return (self.max_length,)
+
+    @property
+    def text_padding(self) -> int:
+        """See `padding`."""
+        return self.padding
 
     @classmethod
     def fields_for(cls, input_shape: Sequence[int], num_classes: int) -> dict[str, Any]:
@@ -258,7 +267,8 @@ class HFTextSpec(_HFSpec):
 
     def _around(self, model: nn.Module) -> nn.Module:
         fields = read_object(self.config, "config")
-        return _TextModel(model, fields["vocab_size"], self.pooling, fields.get("pad_token_id") or 0)
+        pad_id = fields.get("pad_token_id") or 0
+        return _TextModel(model, fields["vocab_size"], self.pooling, pad_id, self.padding)
 
 
 def find(source: str) -> Named:
@@ -303,8 +313,17 @@ def _find_text(source: str, config: dict[str, Any]) -> Named:
         "config": json.dumps(config),
         "pooling": "mean",
         "feature_size": features.shape[1],
+        "padding": _padding_of(config),
     }
     return Named(HFTextSpec, (length,), fields)
+
+
+def _padding_of(config: dict[str, Any]) -> int:
+    end = config.get("eos_token_id")
+    has_padding = config.get("pad_token_id") is not None
+    if has_padding or not isinstance(end, int) or not 0 <= end < config["vocab_size"]:
+        return 0
+    return end
 
 
 def _find_image(source: str, config: dict[str, Any]) -> Named:
@@ -349,10 +368,12 @@ class _ImageModel(nn.Module):
 
 
 class _TextModel(TextEncoder):
-    """Ids of tokens (N, L), with zeros behind the end of each text, to features (N, F)."""
+    """Ids of tokens (N, L), with one id behind the end of each text, to features (N, F)."""
 
-    def __init__(self, model: nn.Module, vocabulary: int, pooling: str, pad_id: int) -> None:
-        super().__init__(vocabulary)
+    def __init__(
+        self, model: nn.Module, vocabulary: int, pooling: str, pad_id: int, padding: int = 0
+    ) -> None:
+        super().__init__(vocabulary, padding)
         self.model = model
         self.pooling = pooling
         self.pad_id = pad_id

@@ -119,7 +119,9 @@ def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:
     Images keep their size and channels; the encoder brings them to its own.
     """
     if isinstance(data, Texts):
-        return TextPreprocess(spec.tokenizer_json(), spec.input_shape[0], column=data.column)
+        return TextPreprocess(
+            spec.tokenizer_json(), spec.input_shape[0], data.column, pad_id=spec.text_padding
+        )
     fitted = ImagePreprocess.fit(data.images)
     normalization = spec.normalization
     if normalization is None:
