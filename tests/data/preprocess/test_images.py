@@ -51,6 +51,7 @@ def test_images_below_zero_are_no_pixels():
 def test_what_white_was_before_it_was_kept(scale, white):
     kept = ImagePreprocess((1, 2, 2), (0.0,), (scale,)).to_dict()
     del kept["white"]
+    assert "white" not in ImagePreprocess((1, 2, 2), (0.0,), (255.0,), (0.0, 255.0)).to_dict()
     assert Preprocess.from_dict(kept).white == white
 
 

@@ -127,12 +127,16 @@ class ImagePreprocess(Preprocess):
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for a model file."""
-        return {"kind": self.kind.value, **asdict(self)}
+        fields = {"kind": self.kind.value, **asdict(self)}
+        if self.pixel_range is not None and self.white == WHITE:
+            del fields["white"]  # as it is for all bytes, and in files from before it was kept
+        return fields
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> ImagePreprocess:
         for former in ("columns", "label_position"):  # images had them too, always empty
             fields.pop(former, None)
+        # Numbers from before white was kept: up to 1 they were images from 0 to 1.
         if "white" not in fields and fields.get("pixel_range") is None and max(fields["scale"]) <= 1:
             fields["white"] = 1.0
         return cls(**fields)
