@@ -169,7 +169,7 @@ class BagSpec(MLPSpec):
 def test_an_encoder_of_texts_must_not_read_behind_their_end():
     for check in testing.ENCODER_CHECKS[1:]:
         check(BagSpec(7, 3))
-    with pytest.raises(AssertionError, match="must not depend on zeros behind it, text 0"):
+    with pytest.raises(AssertionError, match="must not depend on what is behind it, text 0"):
         testing._ignores_what_is_behind_a_text(BagSpec(7, 3, counts_zeros=True))
 
 

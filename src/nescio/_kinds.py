@@ -10,7 +10,7 @@ class InputKind(Enum):
 
     IMAGES: an image (channels, height, width).
     ROWS: a row of numbers (features,).
-    TEXTS: a text as ids of its tokens, whole numbers (length,), with zeros behind its end.
+    TEXTS: a text as ids of its tokens, whole numbers (length,), with one id, mostly 0, behind its end.
 
     Example:
         >>> from nescio.encoders import LeNetSpec

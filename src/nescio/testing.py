@@ -279,7 +279,7 @@ def _gives_logits(encoder: EncoderSpec) -> None:
 
 
 def _ignores_what_is_behind_a_text(encoder: EncoderSpec) -> None:
-    """Zeros behind the end of a text change nothing, nor do longer texts beside it."""
+    """What stands behind the end of a text changes nothing, nor do longer texts beside it."""
     if encoder.inputs is not InputKind.TEXTS:
         return
     network = _seeded(encoder).eval()
@@ -287,10 +287,10 @@ def _ignores_what_is_behind_a_text(encoder: EncoderSpec) -> None:
     with torch.no_grad():
         together = network(ids)
         for place, text in enumerate(ids):
-            length = int((text != 0).sum())
+            length = int((text != encoder.text_padding).sum())
             alone = network(text[None, :length])[0]
             assert_close(
-                alone, together[place], msg=f"a text must not depend on zeros behind it, text {place}"
+                alone, together[place], msg=f"a text must not depend on what is behind it, text {place}"
             )
 
 
@@ -373,19 +373,20 @@ def _built(method: Method, encoder: EncoderSpec) -> nn.Module:
 
 def _batch_for(encoder: EncoderSpec, count: int = 6) -> Batch:
     if encoder.inputs is InputKind.TEXTS:
-        inputs = _tokens(count, encoder.input_shape[0])
+        inputs = _tokens(count, encoder.input_shape[0], encoder.text_padding)
     else:
         inputs = torch.rand(count, *encoder.input_shape, generator=_generator(1))
     labels = torch.arange(count) % encoder.num_classes
     return Batch(inputs, labels, None, torch.ones(encoder.input_shape[0]))
 
 
-def _tokens(count: int, max_length: int) -> Tensor:
-    """Ids of tokens (N, L) of texts that differ in length, with zeros behind the end of each."""
+def _tokens(count: int, max_length: int, padding: int) -> Tensor:
+    """Ids of tokens (N, L) of texts that differ in length, with the padding behind the end of each."""
     ids = torch.randint(1, _LEAST_VOCABULARY, (count, max_length), generator=_generator(1))
+    ids = ids.masked_fill(ids == padding, 0 if padding else 1)
     lengths = 1 + torch.arange(count) % max_length
     is_behind_the_end = torch.arange(max_length) >= lengths[:, None]
-    return ids.masked_fill(is_behind_the_end, 0)
+    return ids.masked_fill(is_behind_the_end, padding)
 
 
 def _in(dtype: torch.dtype, inputs: Tensor) -> Tensor:

@@ -53,16 +53,13 @@ def test_the_data_says_what_the_network_leaves_out(tmp_path):
     assert network_of('{"hidden": [5], "dropout": 0.2}', ROWS, EDL()) == MLPSpec(7, 2, (5,), 0.2)
 
 
-def test_fields_of_an_encoder_with_pretrained_weights():
-    assert encoder_of(None) is None
-    assert encoder_of("minilm") == encoder_of('{"kind": "minilm"}') == "minilm"
-    assert encoder_of('{"kind": "lenet", "hidden": 7}') == "lenet"  # made once the data are known
-    spec = encoder_of('{"kind": "efficientnet-lite0", "height": 96, "width": 96}')
-    assert spec.input_shape == (3, 96, 96)
-    with pytest.raises(InputError, match="nonsense"):
-        encoder_of('{"kind": "efficientnet-lite0", "nonsense": 3}')
-    with pytest.raises(InputError, match="--size and fields of efficientnet-lite0 can't both be given"):
-        encoder_of('{"kind": "efficientnet-lite0", "height": 96, "width": 96}', size=64)
+def test_the_name_of_an_encoder_and_its_fields():
+    assert encoder_of(None) == (None, {})
+    assert encoder_of("minilm") == encoder_of('{"kind": "minilm"}') == ("minilm", {})
+    assert encoder_of('{"kind": "lenet", "hidden": 7}') == ("lenet", {"hidden": 7})
+    assert encoder_of('{"hidden": 7}') == (None, {"hidden": 7})
+    with pytest.raises(InputError, match="--encoder: kind must be the name of an encoder, got 3"):
+        encoder_of('{"kind": 3, "hidden": 7}')
 
 
 def test_what_is_given_makes_the_encoder_fit():
@@ -85,7 +82,7 @@ def test_the_method_says_what_it_needs_of_the_network():
         ("lenet", ROWS, "the encoder lenet takes images, got rows of shape .* for these there are: mlp"),
         ("vgg", IMAGES, "--encoder must be one of lenet, mlp.*, JSON or a JSON file, got 'vgg'"),
         ('{"kind": "vgg"}', IMAGES, "encoder must be one of lenet, mlp.*, got 'vgg'"),
-        ('{"kind": ["lenet"]}', IMAGES, "encoder must be one of lenet, mlp"),
+        ('{"kind": ["lenet"]}', IMAGES, "kind must be the name of an encoder, got "),
         ('{"depth": 3}', IMAGES, "the encoder lenet has no setting 'depth'; it has in_channels"),
         ('{"filters": [8]}', IMAGES, "filters must be two whole numbers"),
         ('{"hidden": "big"}', IMAGES, "hidden must be a whole number from 1 on, got 'big'"),

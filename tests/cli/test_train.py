@@ -143,6 +143,14 @@ def test_what_was_fitted_since_is_kept(run, clouds, tmp_path):
     assert (after.sets, after.training) == (before.sets, before.training)
 
 
+def test_another_posthoc_of_the_same_training_is_fitted(run, clouds, tmp_path):
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3, "--posthoc")
+    assert run(*words, "temperature")[0] == 0
+    assert TrainedModel.load(tmp_path / "run").posthoc.trust is None
+    assert run(*words, "all")[0] == 0
+    assert TrainedModel.load(tmp_path / "run").posthoc.trust is not None
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "report.html", "card.md"])
 def test_files_that_no_training_put_there_are_not_written_over(run, flowers, tmp_path, name):
     (tmp_path / name).write_text("precious")

@@ -224,9 +224,12 @@ def test_an_object_as_cells():
 @pytest.mark.parametrize(
     ("text", "header"),
     [
-        ("0,1,2,kind\n5,3,1,cat\n4,3,2,dog\n2,3,4,cat\n", ("0", "1", "2", "kind")),  # of pandas
-        (",0,1,kind\n0,3,1,cat\n1,3,2,cat\n", ("", "0", "1", "kind")),
-        ("1,2,kind\n7,3,cat\n8,3,cat\n", ("1", "2", "kind")),
+        ("0,1,2,kind\n5,3,1,cat\n4,3,2,dog\n2,3,4,cat\n5,3,2,dog\n", ("0", "1", "2", "kind")),  # of pandas
+        (",0,1,kind\n0,3,1,cat\n1,3,2,dog\n", ("", "0", "1", "kind")),
+        ("1,2,Label\n7,3,cat\n8,3,dog\n", ("1", "2", "Label")),
+        ("0,1,2\n5,3,setosa\n4,2,virginica\n", ("0", "1", "2")),
+        ("0,1,Great\n1,0,Bad\n2,1,Nice\n3,0,Bad\n", None),  # a number, a label and a text
+        ("Bob,1,2\nAl,3,1\nAl,2,0\nCy,5,1\n", None),
         ("0,1,2,cat\n5,3,1,cat\n4,3,2,dog\n", None),  # a row like the others
         ("0,1,one day\n5,3,a night\n4,3,at noon\n", None),  # each has a text of its own
         ("3,4,kind\n5,3,cat\n4,3,cat\n", None),

@@ -11,12 +11,13 @@ from nescio.encoders import (
     HFImageSpec,
     HFTextSpec,
     InputKind,
+    hf,
     make_encoder,
     spec_from_dict,
     spec_to_dict,
 )
 from nescio.errors import DataError, FetchError, InputError, MissingExtraError
-from nescio.testing import ENCODER_CHECKS
+from nescio.testing import ENCODER_CHECKS, check_encoder
 
 IDS = torch.tensor([[2, 4, 5, 3, 0, 0], [2, 4, 5, 6, 7, 3]])
 
@@ -175,6 +176,25 @@ def test_a_model_without_padding_reads_the_token_0(bert):
         plain, exclaimed = network(torch.tensor([[5, 7, 29, 29], [5, 7, 0, 29]]))
         torch.testing.assert_close(network(torch.tensor([[5, 7, 0]]))[0], exclaimed)
     assert not torch.allclose(plain, exclaimed)
+    check_encoder(spec)
+    assert spec_to_dict(spec)["padding"] == 29
+    assert "padding" not in spec_to_dict(replace(spec, padding=0))  # as before it was there
+
+
+@pytest.mark.parametrize(
+    ("tokens", "padding"),
+    [
+        ({}, 0),
+        ({"pad_token_id": 0, "eos_token_id": 2}, 0),
+        ({"pad_token_id": 1}, 0),  # where 0 begins a text
+        ({"pad_token_id": 28, "eos_token_id": 29}, 28),
+        ({"pad_token_id": None, "eos_token_id": [27, 29]}, 27),
+        ({"eos_token_id": 300}, 0),
+        ({"eos_token_id": []}, 0),
+    ],
+)
+def test_what_stands_behind_the_end_of_a_text(tokens, padding):
+    assert hf._padding_of({"vocab_size": 30, **tokens}) == padding
 
 
 @pytest.mark.parametrize(

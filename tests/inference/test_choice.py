@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,25 @@ def test_of_a_folder_only_the_headers_are_read_and_the_size_can_be_set(tmp_path:
     assert choice.preprocess.input_shape == (3, 64, 64)
     assert choice.preprocess.resize == "crop"
     assert "300 x 400" in choice.reason or "400 x 300" in choice.reason
+
+
+def test_fields_of_a_pretrained_encoder() -> None:
+    """What they leave open is as without them."""
+    photos = images(3, 32)
+    plain = choose_network(photos, "efficientnet-lite0").spec
+    assert choose_network(photos, "efficientnet-lite0", fields={"dropout": 0.3}).spec == replace(
+        plain, dropout=0.3
+    )
+    tuned = choose_network(photos, "efficientnet-lite0", fine_tune=True, fields={"dropout": 0.3}).spec
+    assert tuned is not None
+    assert tuned.input_shape == (3, 32, 32)
+    wide = choose_network(photos, None, fields={"height": 96, "width": 128}).spec
+    assert wide is not None
+    assert wide.input_shape == (3, 96, 128)
+    with pytest.raises(InputError, match="nonsense"):
+        choose_network(photos, "efficientnet-lite0", fields={"nonsense": 3})
+    with pytest.raises(InputError, match="size and the height and width of efficientnet-lite0 can't both be"):
+        choose_network(photos, "efficientnet-lite0", size=64, fields={"height": 96})
 
 
 def test_what_the_user_gives_is_taken() -> None:

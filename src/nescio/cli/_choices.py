@@ -46,25 +46,15 @@ def _plain_value(key: str, text: str, may_be_text: bool) -> Any:
         raise InputError(f"--set {key} must be a number or none, got {text!r}") from error
 
 
-def encoder_of(text: str | None, size: int | None = None) -> str | EncoderSpec | None:
-    """The encoder that --encoder means; None where it is left to the data.
-
-    One with pretrained weights as a spec where fields are given. One that is trained from the start by its
-    name: `network_of` makes its spec once the data are known.
-    """
-    from nescio.encoders import ENCODERS, Ability, make_encoder
-
+def encoder_of(text: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The name of the encoder that --encoder means, None where it is left to the data, and fields of it."""
     if text is None or _is_name(text):
-        return text
-    given = _fields(text)
-    kind: str | None = given.pop("kind", None)
-    if not given or kind is None or not _is_name(kind):
-        return kind
-    if kind in ENCODERS and Ability.PRETRAINED not in ENCODERS.get(kind).abilities:
-        return kind
-    if size is not None:
-        raise InputError(f"--size and fields of {kind} can't both be given; its height and width are fields")
-    return make_encoder(kind, None, 2, **given)
+        return text, {}
+    fields = _fields(text)
+    kind = fields.pop("kind", None)
+    if kind is not None and not isinstance(kind, str):
+        raise InputError(f"--encoder: kind must be the name of an encoder, got {kind!r}")
+    return kind, fields
 
 
 def _is_name(text: str) -> bool:
@@ -81,11 +71,7 @@ def network_of(text: str | None, data: LabelledData, method: Method) -> EncoderS
     from nescio.data import Texts
     from nescio.encoders import make_encoder
 
-    given: dict[str, Any] = {}
-    kind = text
-    if text is not None and not _is_name(text):
-        given = _fields(text)
-        kind = given.pop("kind", None)
+    kind, given = encoder_of(text)
     if isinstance(data, Texts):
         raise InputError(f"--encoder {kind}: {data.name} holds texts, which need an encoder for texts")
     input_shape = tuple(data.inputs.shape[1:])

@@ -118,7 +118,7 @@ def _is_contact_sheet(path: Path) -> bool:
     try:
         with Image.open(path) as picture:
             return bool(picture.info.get(name) == value)
-    except OSError:
+    except (OSError, Image.DecompressionBombError):
         return False
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from nescio.data import LabelledData, Source, StoredArray
-    from nescio.encoders import EncoderSpec
     from nescio.inference._choice import Choice
     from nescio.inference.model import TrainedModel
 
@@ -37,7 +36,7 @@ class Opened(NamedTuple):
 def open_to_train(
     name: str,
     seed: int,
-    encoder: str | EncoderSpec | None = None,
+    encoder: tuple[str | None, dict[str, Any]] = (None, {}),
     fine_tune: bool = False,
     size: int | None = None,
     **options: Any,
@@ -52,17 +51,18 @@ def open_to_train(
     from nescio.data.sources._pictures import PictureSource
     from nescio.inference._choice import choose_network
 
+    kind, fields = encoder
     if in_catalog(name):
         train = open_source(name, split="train", size=size, **options).labelled()
         test = open_source(name, split="test", size=size, **options).labelled()
-        return Opened(train, test, choose_network(train, encoder, fine_tune))
+        return Opened(train, test, choose_network(train, kind, fine_tune, fields=fields))
     source = open_source(name, size=size, **options)
     if isinstance(source, PictureSource):
         if len(source) == 0:
             source.labelled()  # which says what is missing
         if source.labels is not None:  # before all pictures are decoded
             require_two_classes(name, source.labels.indices, source.labels.classes)
-        choice = choose_network(source, encoder, fine_tune, size)
+        choice = choose_network(source, kind, fine_tune, size, fields)
         pictures = source.labelled(choice.preprocess)
         whole: LabelledData = pictures
         if choice.preprocess is None:
@@ -70,7 +70,7 @@ def open_to_train(
             choice = replace(choice, reason=f"{choice.reason}, brought to {height} x {width}")
     else:
         whole = source.labelled()
-        choice = choose_network(whole, encoder, fine_tune)
+        choice = choose_network(whole, kind, fine_tune, fields=fields)
     _require_classes(name, source, whole)
     train, held_out = split(whole, HELD_OUT, seed)
     return Opened(train, held_out, choice)

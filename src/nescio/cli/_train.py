@@ -135,7 +135,7 @@ def train(
     known, test, choice = open_to_train(
         data,
         seed,
-        encoder_of(network, size),
+        encoder_of(network),
         fine_tune,
         size,
         label=label,
@@ -281,7 +281,7 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
         return model  # none there, or what is there is of no use to anyone
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
-    if not same:
+    if not same or not (CALIBRATED_ON in present.training or _same_posthoc(present, model)):
         return model
     # Temperature and trust may be of a later `nescio calibrate`; rule and sets are about what they make.
     training = {**model.training}
@@ -291,3 +291,10 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
         else:
             training.pop(said_of_posthoc, None)
     return replace(model, posthoc=present.posthoc, rule=present.rule, sets=present.sets, training=training)
+
+
+def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether two models make the same of what their methods say."""
+    if one.posthoc is None or other.posthoc is None:
+        return one.posthoc is other.posthoc
+    return one.posthoc.same_as(other.posthoc)

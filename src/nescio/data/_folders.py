@@ -24,9 +24,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """The names of the sub-folders, but hidden ones and those of trainings; none where there is no folder."""
-    if not folder.is_dir():
-        return []
+    """The names of the sub-folders, but hidden ones and those of trainings."""
     names = []
     for path in folder.iterdir():
         if path.is_dir() and not path.name.startswith(".") and not _is_run(path):

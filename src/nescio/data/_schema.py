@@ -148,8 +148,9 @@ class TableSchema:
             raise DataError(f"{row.place}: {len(row.header)} columns expected, got {count}")
         numbers: list[float] = []
         for column, place in zip(self.columns, self._places_in(row.header, count, row.place), strict=True):
+            cell = row.cell(place)
             try:
-                numbers += column.encode(row.cell(place))
+                numbers += column.encode(cell)
             except DataError as error:
                 called = str(place + 1) if row.header is None else row.header[place]
                 raise DataError(f"{row.place}, column {called}: {error}") from error

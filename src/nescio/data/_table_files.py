@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nescio.data._columns import NUMBER_STYLES, PlainNumber, as_styled_number
 from nescio.data._encodings import decode
+from nescio.data._schema import LABEL_COLUMNS
 from nescio.data._values import NoText, Row
 from nescio.errors import DataError, MissingExtraError
 
@@ -115,6 +116,8 @@ class TableContent(ABC):
         """
 
     def _readable(self, position: int, cells: list[str]) -> list[str]:
+        if NoText not in set(map(type, cells)):
+            return cells
         for index, cell in enumerate(cells):
             if isinstance(cell, NoText):
                 called = str(position + 1) if self.header is None else self.header[position]
@@ -230,7 +233,7 @@ def read_table(content: bytes, name: str, suffix: str) -> TableContent:
 def _read_csv(content: bytes, name: str, usual_separator: str = ",") -> TableContent:
     """Separated by commas, semicolons or tabs; a first line without a number is a header.
 
-    Or one whose numbers count its columns, as pandas writes them for a frame without names.
+    Or one whose numbers count its columns, as pandas writes it for a frame whose columns have no names.
     """
     text = decode(content, name)
     separator = _separator(text, usual_separator)
@@ -258,17 +261,24 @@ def _read_tsv(content: bytes, name: str) -> TableContent:
 
 def _is_header(cells: Sequence[str], below: Callable[[int], Sequence[str]]) -> bool:
     """Whether a first line names the columns; below: the other cells of a column."""
-    words = [position for position, cell in enumerate(cells) if not _is_number(cell)]
     numbers = [cell for cell in cells if _is_number(cell)]
     if not numbers:
         return True
     counts = [[str(start + place) for place in range(len(numbers))] for start in (0, 1)]
-    if len(numbers) < 2 or numbers not in counts:
+    if len(numbers) < 2 or numbers not in counts or not below(0):
         return False
-    # The first of some rows has a word that others have too, or each has one of its own.
-    columns = {position: below(position) for position in words}
-    has_classes = any(len(set(column)) < len(column) for column in columns.values())
-    return has_classes and all(cells[position] not in column for position, column in columns.items())
+    signs = []
+    for position, cell in enumerate(cells):
+        column = below(position)
+        if _is_number(cell):
+            signs.append(not any(map(_is_number, column)))  # a number above words
+        elif cell in column:
+            return False  # a row as others are
+        else:
+            has_classes = len(numbers) > 2 and len(set(column)) <= len(column) / 2
+            is_above_index = cell == "" and position == 0
+            signs.append(has_classes or is_above_index or cell.lower() in LABEL_COLUMNS)
+    return any(signs)
 
 
 def _is_number(cell: str) -> bool:

@@ -91,7 +91,8 @@ class Row:
         """
         found = self.cells[position]
         if isinstance(found, NoText):
-            raise DataError(str(found))
+            called = str(position + 1) if self.header is None else self.header[position]
+            raise DataError(f"{self.place}, column {called}: {found}")
         return found
 
 

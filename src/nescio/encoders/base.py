@@ -146,6 +146,8 @@ class EncoderSpec(ABC):
     inputs: ClassVar[InputKind]
     abilities: ClassVar[frozenset[Ability]]
     default_shape: ClassVar[tuple[int, ...] | None] = None
+    # Fields that came after files were written: their defaults are not written, and mean what was before.
+    later_fields: ClassVar[tuple[str, ...]] = ()
     num_classes: int
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:

@@ -116,10 +116,7 @@ class _HFSpec(EncoderSpec, abstract=True):
         return state
 
     def _new_model(self) -> nn.Module:
-        fields = read_object(self.config, "config")
-        if self.dropout == 0:
-            fields = _without_dropout(fields)
-        return _new_model(fields, self.pooling)
+        return _new_model(read_object(self.config, "config"), self.pooling, has_dropout=self.dropout > 0)
 
     @abstractmethod
     def _around(self, model: nn.Module) -> nn.Module:
@@ -225,6 +222,7 @@ class HFTextSpec(_HFSpec):
     kind: ClassVar[str] = "hf-text"
     about: ClassVar[str] = "any model of transformers for texts, named hf:PATH_OR_ID"
     inputs: ClassVar[InputKind] = InputKind.TEXTS
+    later_fields: ClassVar[tuple[str, ...]] = ("padding",)
     max_length: int = _TEXT_LENGTH
     padding: int = 0
 
@@ -319,11 +317,14 @@ def _find_text(source: str, config: dict[str, Any]) -> Named:
 
 
 def _padding_of(config: dict[str, Any]) -> int:
+    """The id of its own padding, else of the end of a text; 0 where 0 is that or begins a text."""
     end = config.get("eos_token_id")
-    has_padding = config.get("pad_token_id") is not None
-    if has_padding or not isinstance(end, int) or not 0 <= end < config["vocab_size"]:
-        return 0
-    return end
+    if isinstance(end, list) and end:
+        end = end[0]
+    for token in (config.get("pad_token_id"), end):
+        if isinstance(token, int) and 0 <= token < config["vocab_size"]:
+            return token if token > 1 else 0
+    return 0
 
 
 def _find_image(source: str, config: dict[str, Any]) -> Named:
@@ -410,7 +411,7 @@ def _transformers() -> Any:
     return transformers
 
 
-def _new_model(config: Mapping[str, Any], pooling: str) -> nn.Module:
+def _new_model(config: Mapping[str, Any], pooling: str, has_dropout: bool = True) -> nn.Module:
     """A model with weights drawn at random."""
     library = _transformers()
     known = library.CONFIG_MAPPING
@@ -422,7 +423,10 @@ def _new_model(config: Mapping[str, Any], pooling: str) -> nn.Module:
         fields.pop(unwanted, None)
     fields["dtype"] = "float32"
     try:
-        model = library.AutoModel.from_config(known[name].from_dict(fields), trust_remote_code=False)
+        settings = known[name].from_dict(fields)
+        if not has_dropout:
+            _switch_dropout_off(settings)
+        model = library.AutoModel.from_config(settings, trust_remote_code=False)
     except (ValueError, TypeError, KeyError) as error:
         reason = str(error).partition("\n")[0]
         raise InputError(f"transformers can't build a model of the type {name!r}: {reason}") from error
@@ -444,14 +448,12 @@ def _pooler_has_weights(model: nn.Module) -> bool:
     return isinstance(pooler, nn.Module) and len(list(pooler.parameters())) > 0
 
 
-def _without_dropout(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with every share of dropout at zero."""
-    changed = dict(config)
-    for name, value in config.items():
+def _switch_dropout_off(settings: Any) -> None:
+    """Set every share of dropout of a configuration to zero, also those that only its class has."""
+    for name, value in settings.to_dict().items():
         is_share = isinstance(value, int | float) and not isinstance(value, bool)
         if is_share and re.search(r"dropout|drop_path|pdrop", name):
-            changed[name] = 0.0
-    return changed
+            setattr(settings, name, 0.0)
 
 
 def _kind_of(source: str, config: Mapping[str, Any]) -> InputKind:

@@ -165,6 +165,9 @@ def spec_to_dict(spec: EncoderSpec) -> dict[str, Any]:
         {'kind': 'mlp', 'in_features': 4, 'num_classes': 3, 'hidden': (256, 256), 'dropout': 0.0}
     """
     fields: dict[str, Any] = dataclasses.asdict(spec)  # type: ignore[call-overload]
+    for field in dataclasses.fields(spec):  # type: ignore[arg-type]
+        if field.name in spec.later_fields and fields[field.name] == field.default:
+            del fields[field.name]
     return {"kind": spec.kind, **fields}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -47,6 +49,7 @@ def choose_network(
     network: Network | None = None,
     fine_tune: bool = False,
     size: int | None = None,
+    fields: Mapping[str, Any] | None = None,
 ) -> Choice:
     """Choose what is trained on some data.
 
@@ -55,6 +58,7 @@ def choose_network(
         network: What the user wants; None for what fits the data.
         fine_tune: Whether all of a pretrained encoder is trained, instead of a head on its features.
         size: The height and width that pictures are brought to; None for what fits.
+        fields: Fields of an encoder with pretrained weights that are not to have their defaults.
 
     Raises:
         InputError: If the encoder does not take such data, or has nothing to be fine-tuned.
@@ -65,7 +69,7 @@ def choose_network(
     own_shape = None
     if fine_tune and isinstance(data, Dataset):  # what trains on images as they are must take their size
         own_shape = tuple(data.images.shape[1:])
-    spec = _pretrained_spec(network, form, size, own_shape)
+    spec = _pretrained_spec(network, form, size, own_shape, fields or {})
     if spec is None:
         if fine_tune:
             raise InputError(f"fine_tune needs an encoder with pretrained weights, got {_name_of(network)}")
@@ -122,7 +126,11 @@ def _name_of(network: Network) -> str:
 
 
 def _pretrained_spec(
-    network: Network, form: _Form, size: int | None, own_shape: tuple[int, ...] | None
+    network: Network,
+    form: _Form,
+    size: int | None,
+    own_shape: tuple[int, ...] | None,
+    fields: Mapping[str, Any],
 ) -> EncoderSpec | None:
     """The spec of an encoder with pretrained weights, for inputs of the size that suits the data.
 
@@ -136,17 +144,20 @@ def _pretrained_spec(
     is_ours = not network.startswith(HF_PREFIX)
     if is_ours and Ability.PRETRAINED not in ENCODERS.get(network).abilities:
         return None
-    usual = make_encoder(network, None, 2)
+    if size is not None and {"height", "width"} & fields.keys():
+        raise InputError(f"size and the height and width of {network} can't both be given")
+    usual = make_encoder(network, None, 2, **fields)
     if usual.inputs is not InputKind.IMAGES:
         return usual
     if own_shape is not None:
-        return make_encoder(network, own_shape, 2)
+        return make_encoder(network, own_shape, 2, **fields)
     side = size
-    if side is None and is_ours and form.side <= SMALL_SIDE:
+    is_settled = {"height", "width"} & fields.keys()
+    if side is None and is_ours and form.side <= SMALL_SIDE and not is_settled:
         side = SMALL_SIDE
     if side is None:
         return usual
-    return make_encoder(network, (usual.input_shape[0], side, side), 2)
+    return make_encoder(network, (usual.input_shape[0], side, side), 2, **fields)
 
 
 def _picture_preprocess(spec: EncoderSpec) -> ImagePreprocess:

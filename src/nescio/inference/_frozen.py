@@ -275,7 +275,7 @@ def _encoded_part(spec: EncoderSpec, module: nn.Module, preprocess: Preprocess, 
     device = next(module.parameters()).device
     order = torch.arange(len(part))
     if spec.inputs is InputKind.TEXTS:
-        order = (part != 0).sum(1).argsort()
+        order = (part != spec.text_padding).sum(1).argsort()
     features = torch.empty(len(part), spec.num_features)
     with torch.inference_mode():
         for index in torch.split(order, batch_of(spec, module)):

@@ -181,12 +181,6 @@ class Batcher:
         return [values[start : start + size] for start in range(0, len(values), size)]
 
     async def _work(self) -> None:
-        try:
-            await self._compute_all()
-        finally:
-            self._task = None  # whatever happened, the next request begins anew
-
-    async def _compute_all(self) -> None:
         loop = asyncio.get_running_loop()
         while self.num_waiting:
             await self._gather()
@@ -202,6 +196,7 @@ class Batcher:
                 _settle(job, outcome)
             num_answered = sum(job.size for job, _ in outcomes if job.waiting.is_over)
             self._company = _Company(num_waiting + num_answered, until=end + _MAX_GATHERING * (end - start))
+        self._task = None
 
     async def _gather(self) -> None:
         """Let requests that are arriving now come in."""

@@ -55,7 +55,7 @@ def choose_network(name: str, model: TrainedModel, runtime: str) -> bytes | None
     if runtime == "torch":
         return None
     try:
-        content = _network_that_says_the_same(model)
+        content, other = _network_that_says_the_same(model)
     except InputError as error:
         if runtime == "onnx":
             raise InputError(f"runtime must be torch for the model {name}: {error}") from error
@@ -63,27 +63,31 @@ def choose_network(name: str, model: TrainedModel, runtime: str) -> bytes | None
     if runtime == "onnx":
         return content
     inputs = _inputs_like(model)
-    is_faster = _seconds(model, inputs) > _MIN_GAIN * _seconds(with_network(model, content), inputs)
+    is_faster = _seconds(model, inputs) > _MIN_GAIN * _seconds(other, inputs)
     return content if is_faster else None
 
 
-def _network_that_says_the_same(model: TrainedModel) -> bytes:
-    """As `export_network`; where ONNX Runtime can't compute the model, an InputError with the reason."""
+def _network_that_says_the_same(model: TrainedModel) -> tuple[bytes, TrainedModel]:
+    """What `export_network` gives, and the model with it.
+
+    Raises an InputError with the reason where ONNX Runtime can't compute the model.
+    """
     reason = _obstacle(model)
     if reason is not None:
         raise InputError(reason)
     inputs = _inputs_like(model)
     try:
         content = export_network(model)
-        other = with_network(model, content).predict(inputs)
+        other = with_network(model, content)
+        said = other.predict(inputs)
     except MissingExtraError:
         raise
     except Exception as error:  # of the exporter, or of a method that asks more of a network
         raise InputError(f"it can't be computed there ({error})") from error
-    difference = model.predict(inputs).probabilities - other.probabilities
+    difference = model.predict(inputs).probabilities - said.probabilities
     if float(difference.abs().max()) > _MAX_DIFFERENCE:
         raise InputError("it says something else there")
-    return content
+    return content, other
 
 
 def with_network(model: TrainedModel, content: bytes) -> TrainedModel:

@@ -64,7 +64,11 @@ def test_options_that_go_with_each(photos, tmp_path):
         ("d.npz", {"drop": ["x"]}, "drop goes with a table"),
         ("d.npz", {"text": "x"}, "text goes with a table"),
         ("a.csv", {"drop": "x"}, "drop must be a list of columns, got 'x'"),
-        ("a.csv", {"split": "test"}, "split goes with a data set of the catalog or a folder of pictures"),
+        (
+            "a.csv",
+            {"split": "test"},
+            "split goes with a data set of the catalog, or a folder of pictures or texts",
+        ),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(photos, tmp_path, name, options, reason):

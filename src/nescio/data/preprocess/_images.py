@@ -79,8 +79,9 @@ class ImagePreprocess(Preprocess):
         zeros = (0.0,) * shape[0]
         if inputs.dtype == torch.uint8:
             return cls(shape, zeros, (WHITE,) * shape[0], pixel_range=BYTES)
-        least = min(float(part.min()) for part in row_chunks(inputs))
-        most = max(float(part.max()) for part in row_chunks(inputs))
+        ranges = [(float(part.min()), float(part.max())) for part in row_chunks(inputs)]
+        least = min(low for low, _ in ranges)
+        most = max(high for _, high in ranges)
         greatest = max(abs(least), abs(most)) or 1.0
         return cls(shape, zeros, (greatest,) * shape[0], white=_white_of(least, most))
 

@@ -69,7 +69,8 @@ class RowPreprocess(Preprocess):
         share = to_float64(share) / share.sum()
         mean = _mean_of(inputs, share, to_float64(torch.zeros(inputs.shape[1])), power=1)
         scale = _mean_of(inputs, share, mean, power=2).sqrt()
-        scale = torch.where(scale > CONSTANT * mean.abs(), scale, 1.0)
+        least = (CONSTANT * mean.abs()).clamp_min(torch.finfo(torch.float32).tiny)
+        scale = torch.where(scale > least, scale, 1.0)
         if schema is not None:
             # A category that one row in ten thousand has would become a hundred by its spread.
             is_measured = torch.tensor(schema.measured)

@@ -30,7 +30,7 @@ GOES_WITH = {
     "label": "a table",
     "drop": "a table",
     "text": "a table",
-    "split": "a data set of the catalog or a folder of pictures",
+    "split": "a data set of the catalog, or a folder of pictures or texts",
     "data_dir": "a data set of the catalog",
 }
 
@@ -109,8 +109,8 @@ def open_source(
         group: What a split keeps together: the column of a table, or of a folder of pictures the level of
             the sub-folders whose names are the groups, from 1 on.
         strict: Whether training refuses a folder with files that can't be read.
-        split: "train" or "test" (the default) of a data set of the catalog; of a folder of pictures with
-            sub-folders train, val or test the one to take, by default all of them.
+        split: "train" or "test" (the default) of a data set of the catalog; of a folder of pictures or texts
+            with sub-folders train, val or test the one to take, by default all of them.
         data_dir: A folder that holds the files of a data set of the catalog already.
 
     Returns:

@@ -14,7 +14,7 @@ from nescio.data._fitting import fit_columns
 from nescio.data._labels import counted, is_no_label, require_two_classes
 from nescio.data._schema import TableSchema, label_column
 from nescio.data._table_files import SUFFIXES, TableContent, read_table
-from nescio.data._values import NoText, Row, Text
+from nescio.data._values import Row, Text
 from nescio.data.dataset import Table, Texts
 from nescio.data.preprocess import Preprocess, RowPreprocess, TextPreprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, printable
@@ -29,9 +29,9 @@ class TableFile(Source):
     """A table: .csv or .tsv, .jsonl with an object a line, or .parquet.
 
     Of a .csv or .tsv, separated by commas, semicolons or tabs, the first line is a header if none of its
-    cells is a number; blank lines are passed over. The labels are in the column called label, class,
-    target or y, else in the last; labels that are numbers are told apart by their value: 1 and 1.0 are one
-    class.
+    cells is a number, or its numbers count the columns; blank lines are passed over. The labels are in the
+    column called label, class, target or y, else in the last; labels that are numbers are told apart by
+    their value: 1 and 1.0 are one class.
 
     Trained on, what each column holds is found out: numbers, dates, categories and where there are gaps. An
     index, an identifier and a column of one value teach nothing and are dropped, with a warning. A column
@@ -108,10 +108,11 @@ class TableFile(Source):
             elif len(row.cells) != self._content.width:
                 expected = f"{self._content.width} columns expected, got {len(row.cells)}"
                 found.append(Input(name, None, f"{row.place}: {expected}"))
-            elif isinstance(row.cells[self._text], NoText):
-                found.append(Input(name, None, f"{row.place}: {row.cells[self._text]}"))
             else:
-                found.append(Input(name, Text(row.cells[self._text], row.place)))
+                try:
+                    found.append(Input(name, Text(row.cell(self._text), row.place)))
+                except DataError as error:
+                    found.append(Input(name, None, str(error)))
         return found
 
     def fingerprint(self) -> str:

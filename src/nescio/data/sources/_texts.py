@@ -146,17 +146,17 @@ class TextFolder(Source):
 
     Args:
         place: Where the folder is; the names of the inputs begin with its name.
-        split: Which of the sub-folders that say what the texts are for to take: "train", "validation" or
-            "test". Default: all of them; `split` tells them apart.
         strict: Refuse to train on a folder with texts that are empty or can't be read. Otherwise one warning
             counts and names them, and they are passed over.
+        split: Which of the sub-folders that say what the texts are for to take: "train", "validation" or
+            "test". Default: all of them; `split` tells them apart.
     """
 
     kind: ClassVar[str] = "texts"
     about: ClassVar[str] = "folders without one sub-folder a class"
     options: ClassVar[tuple[str, ...]] = ("split", "strict")
 
-    def __init__(self, place: Place, split: str | None = None, strict: bool = False) -> None:
+    def __init__(self, place: Place, strict: bool = False, split: str | None = None) -> None:
         folder = place.path
         self.name = folder.resolve().name
         self._given = Path(place.name)
@@ -176,7 +176,7 @@ class TextFolder(Source):
     @classmethod
     def open(cls, place: Place, *, split: str | None = None, strict: bool = False, **_: Any) -> TextFolder:
         """List its files; none is read yet."""
-        return cls(place, split, strict)
+        return cls(place, strict, split)
 
     def __len__(self) -> int:
         return len(self._files)
