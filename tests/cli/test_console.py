@@ -15,6 +15,7 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
     monkeypatch.delenv("RANK", raising=False)
     if rank is not None:
         monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("WORLD_SIZE", "2")
     with epoch_progress(4, "edl") as report:
         report("edl", METRICS)
     shown = capsys.readouterr().err
@@ -25,6 +26,7 @@ def test_one_process_shows_the_progress(monkeypatch, capsys, rank, seen):
 def test_without_a_terminal_an_epoch_is_a_line(monkeypatch, capsys, rank, seen):
     monkeypatch.setattr(Console, "is_terminal", False)
     monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     with epoch_progress(4, "ensemble", members=3) as report:
         report("ensemble", METRICS)
         report("ensemble", METRICS | {"member": 2})

@@ -227,7 +227,8 @@ def test_an_object_as_cells():
         ("0,1,2,kind\n5,3,1,cat\n4,3,2,dog\n2,3,4,cat\n5,3,2,dog\n", ("0", "1", "2", "kind")),  # of pandas
         (",0,1,kind\n0,3,1,cat\n1,3,2,dog\n", ("", "0", "1", "kind")),
         ("1,2,Label\n7,3,cat\n8,3,dog\n", ("1", "2", "Label")),
-        ("0,1,2\n5,3,setosa\n4,2,virginica\n", ("0", "1", "2")),
+        ("0,1,2\n5,3,setosa\n4,2,virginica\n1,2,lucida\n", ("0", "1", "2")),
+        ("0,1,2\n5,3,six\n", None),
         ("0,1,Great\n1,0,Bad\n2,1,Nice\n3,0,Bad\n", None),  # a number, a label and a text
         ("Bob,1,2\nAl,3,1\nAl,2,0\nCy,5,1\n", None),
         ("0,1,2,cat\n5,3,1,cat\n4,3,2,dog\n", None),  # a row like the others

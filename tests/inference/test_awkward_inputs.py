@@ -616,7 +616,7 @@ def test_rows_as_objects(home, monkeypatch):
     monkeypatch.chdir(home)
     rows = [json.loads(line) for line in (home / "flowers" / "all.jsonl").read_text().splitlines()]
     del rows[0]["height"]
-    rows.append({"height": [1]})
+    rows.append(rows[1] | {"height": [1]})
     (home / "objects.jsonl").write_text("\n".join(json.dumps(row) for row in rows[1:]))
     expected = by_python("flowers.safetensors", ["objects.jsonl"])
     found = sent_as_json("flowers.safetensors", rows)

@@ -191,7 +191,7 @@ def _require_own_folder(out: Path) -> None:
     if (out / RUN_SETTINGS).exists():
         return
     for name in (RUN_MODEL, "report.html", "card.md"):
-        if (out / name).exists():
+        if (out / name).is_file():
             raise InputError(f"--out {out} holds a {name} that no training put there; use another folder")
 
 

@@ -271,7 +271,7 @@ def _is_header(cells: Sequence[str], below: Callable[[int], Sequence[str]]) -> b
     for position, cell in enumerate(cells):
         column = below(position)
         if _is_number(cell):
-            signs.append(not any(map(_is_number, column)))  # a number above words
+            signs.append(len(column) > 2 and not any(map(_is_number, column)))  # a number above words
         elif cell in column:
             return False  # a row as others are
         else:
@@ -401,7 +401,7 @@ def _read_json_lines(content: bytes, name: str) -> TableContent:
         if not line.strip():
             continue
         try:
-            cells = cells_of_object(json.loads(line), _cell_or_reason)
+            cells = cells_of_object(json.loads(line))
         except (DataError, ValueError, RecursionError) as error:
             objects.append((number, DataError(f"{name}, line {number}: {error}")))
         else:
@@ -420,23 +420,15 @@ def _read_json_lines(content: bytes, name: str) -> TableContent:
     return LinesTable(name, tuple(header), lines)
 
 
-def cells_of_object(content: Any, cell_of: Callable[[object], str] = cell_text) -> dict[str, str]:
+def cells_of_object(content: Any) -> dict[str, str]:
     """A row that came as a JSON object, by the names of its columns.
 
-    cell_of: what makes a cell of a value.
-
     Raises:
-        DataError: If it is something else, or holds what is no cell.
+        DataError: If it is something else.
     """
     if not isinstance(content, dict):
         raise DataError(f"an object expected, with the names of columns, got {type(content).__name__}")
-    cells = {}
-    for name, value in content.items():
-        try:
-            cells[name.strip()] = cell_of(value)
-        except DataError as error:
-            raise DataError(f"column {name}: {error}") from error
-    return cells
+    return {name.strip(): _cell_or_reason(value) for name, value in content.items()}
 
 
 def _read_parquet(content: bytes, name: str) -> TableContent:

@@ -306,17 +306,12 @@ def _texts(inputs: list[Any]) -> Iterator[Input]:
 
 
 def _rows(inputs: list[Any]) -> Iterator[Input]:
-    """Named by their numbers; one with a cell that is none is an error of its own."""
+    """Named by their numbers."""
     for number, content in enumerate(inputs, start=1):
         if not isinstance(content, dict):
             raise RequestError(422, _MIXED)
-        place = f"input {number}"
-        try:
-            cells = cells_of_object(content)
-        except DataError as error:
-            yield Input(str(number), None, f"{place}: {error}")
-        else:
-            yield Input(str(number), Row(tuple(cells.values()), tuple(cells), place))
+        cells = cells_of_object(content)
+        yield Input(str(number), Row(tuple(cells.values()), tuple(cells), f"input {number}"))
 
 
 def _require_names(names: object) -> tuple[str, ...]:
