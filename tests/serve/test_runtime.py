@@ -55,20 +55,20 @@ def test_auto_takes_the_faster_one(monkeypatch):
     assert choose_network("rows", model, "torch") is None
 
 
-@pytest.mark.parametrize("method", [Dropout(), Ensemble(num_members=2)])
-def test_more_than_one_pass_is_for_torch(method):
-    model = untrained(PICTURE, method)
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        (Dropout(), "its method, dropout, is more than one pass of one network"),
+        (Ensemble(num_members=2), "its method, ensemble, is more than one pass of one network"),
+        (DAEDL(), "it can't be computed there"),  # they ask more of a network than to be called
+        (FEDL(head_hidden=4), "it can't be computed there"),
+    ],
+)
+def test_what_asks_more_than_one_pass_is_for_torch(method, reason):
+    model = untrained(PICTURE if isinstance(method, Dropout | Ensemble) else ROWS, method)
     assert choose_network("many", model, "auto") is None
-    with pytest.raises(InputError, match="runtime must be torch for the model many: its method"):
+    with pytest.raises(InputError, match=f"runtime must be torch for the model many: {reason}"):
         choose_network("many", model, "onnx")
-
-
-@pytest.mark.parametrize("method", [DAEDL(), FEDL(head_hidden=4)])
-def test_methods_that_ask_more_of_a_network_than_to_be_called_are_for_torch(method):
-    model = untrained(ROWS, method)
-    assert choose_network("more", model, "auto") is None
-    with pytest.raises(InputError, match="torch for the model more: it can't be computed there"):
-        choose_network("more", model, "onnx")
 
 
 def test_what_is_computed_otherwise_is_not_taken(monkeypatch):
