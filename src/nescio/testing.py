@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from nescio.data import Dataset, Table
+from nescio.data._folders import RUN_MODEL
 from nescio.encoders import Ability, EncoderSpec, InputKind, Layers, features_of, spec_from_dict, spec_to_dict
 from nescio.errors import InputError
-from nescio.inference._model_file import MODEL_NAME
 from nescio.inference.model import TrainedModel
 from nescio.methods import Batch, Method, method_from_dict, method_to_dict
 from nescio.opinions.categorical import Prediction
@@ -206,7 +206,7 @@ def _learns_and_lasts(method: Method, encoder: EncoderSpec) -> None:
     accuracy = float((prediction.labels == data.labels).float().mean())
     _require(accuracy > LEAST_ACCURACY, f"easy data must be learned, accuracy is {accuracy:.2f}")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / MODEL_NAME
+        path = Path(folder) / RUN_MODEL
         model.save(path)
         again = TrainedModel.load(path, method=type(method))
     _require(again.method == method, f"the loaded method must be the saved one, got {again.method}")

@@ -51,12 +51,13 @@ def card_of_evaluation(folder: Path, path: Path, measured: Measured, ood_name: s
     Raises:
         NescioError: If it can't be written.
     """
-    from nescio.inference._model_file import MODEL_NAME, model_path
+    from nescio.data._folders import RUN_MODEL
+    from nescio.inference._model_file import model_path
     from nescio.reports import CardContext, write_card
 
     path = model_path(path).resolve()
     name = path.stem
-    if path.name == MODEL_NAME:
+    if path.name == RUN_MODEL:
         name = _name_of(path.parent)  # all runs call the file alike
     context = CardContext(
         name=name,

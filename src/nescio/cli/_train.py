@@ -197,11 +197,11 @@ def _require_own_folder(out: Path) -> None:
 
 def _save_and_tell(out: Path, model: TrainedModel, test: LabelledData, data: str) -> None:
     """Write the model file, say what it reaches on the held-out part, and write its card."""
+    from nescio.data._folders import RUN_MODEL
     from nescio.inference._layers import predict_kept
-    from nescio.inference._model_file import MODEL_NAME
 
     model.module.cpu()
-    path = out / MODEL_NAME
+    path = out / RUN_MODEL
     model = _with_what_was_fitted(path, model)
     _print_posthoc(model)
     model.save(path)

@@ -56,7 +56,7 @@ FORMER_FORMATS = (1, 2)
 SEEN, DIGESTS = "seen", "digests"  # of what was trained on: seen.digests
 TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
-MODEL_NAME = RUN_MODEL
+
 VERSIONS_OF = ("nescio", "torch", "safetensors")
 MOST_INPUTS = 2**26  # numbers of one input: a picture of 4096 x 4096 in colour has fewer
 # Parts of a network that a file may ask for, by the number of its tensors: some parts have no tensor of their
@@ -137,9 +137,9 @@ def model_path(path: str | Path) -> Path:
     path = Path(path)
     if not path.is_dir():
         return path
-    inside = path / MODEL_NAME
+    inside = path / RUN_MODEL
     if not inside.exists():
-        raise ModelFileError(f"{path} is a folder without a {MODEL_NAME}; a run has one once it has ended")
+        raise ModelFileError(f"{path} is a folder without a {RUN_MODEL}; a run has one once it has ended")
     return inside
 
 
@@ -149,7 +149,7 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
     if _is_checkpoint(header):
         raise ModelFileError(
             f"{path} is the checkpoint of a training, not a model; "
-            f"{path.with_name(MODEL_NAME)} is its model once it has ended"
+            f"{path.with_name(RUN_MODEL)} is its model once it has ended"
         )
     if header.get("format") not in (*FORMER_FORMATS, FORMAT):
         raise ModelFileError(

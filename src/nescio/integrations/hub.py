@@ -18,9 +18,9 @@ from torch import nn
 
 from nescio._files import write_atomically
 from nescio.data import LabelledData
+from nescio.data._folders import RUN_MODEL
 from nescio.encoders._hf_files import HUB_ID
 from nescio.errors import DataError, FetchError, InputError, MissingExtraError
-from nescio.inference._model_file import MODEL_NAME
 from nescio.inference.model import TrainedModel
 from nescio.methods import Method
 from nescio.opinions.categorical import Prediction
@@ -80,7 +80,7 @@ def save_pretrained(
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        model.save(folder / MODEL_NAME)
+        model.save(folder / RUN_MODEL)
         if run_dir is not None:
             _copy_card(Path(run_dir), folder)
         elif data is not None:
@@ -190,7 +190,7 @@ def from_pretrained(
     with _explaining(str(source), "had"):
         path = hub.hf_hub_download(
             str(source),
-            MODEL_NAME,
+            RUN_MODEL,
             revision=revision,
             token=token,
             cache_dir=cache_dir,

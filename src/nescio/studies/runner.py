@@ -20,8 +20,8 @@ from nescio._files import write_atomically
 from nescio._locks import one_at_a_time
 from nescio._ray import require_place, start_ray
 from nescio.data import load
+from nescio.data._folders import RUN_MODEL
 from nescio.errors import NescioWarning
-from nescio.inference._model_file import MODEL_NAME
 from nescio.inference.model import TrainedModel
 from nescio.studies.measurement import Measurement
 from nescio.studies.plan import TrainingPlan
@@ -139,7 +139,7 @@ def _run_folder(folder: Path, plan: TrainingPlan) -> Path:
 
 
 def _model_path(folder: Path, plan: TrainingPlan) -> Path:
-    return _run_folder(folder, plan) / MODEL_NAME
+    return _run_folder(folder, plan) / RUN_MODEL
 
 
 def train(plan: TrainingPlan, folder: Path, name: str = "", progress: Progress | None = None) -> TrainedModel:
