@@ -19,6 +19,8 @@ def test_a_whole_number_has_a_most_where_one_is_given():
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", None, True])
 def test_what_is_no_number_from_zero_on_is_refused(value):
+    require_number("rate", np.float32(0.5))
+    require_number("rate", np.int64(10))
     with pytest.raises(InputError, match=r"rate must be a number from 0 on, got "):
         require_number("rate", value)
 

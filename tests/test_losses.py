@@ -336,8 +336,15 @@ def test_bad_input_is_named(logits, targets, reason):
 
 def test_nan_in_an_ignored_row_is_named():
     logits = torch.tensor([[float("nan"), 0.0, 1.0], [1.0, 2.0, 3.0]])
-    with pytest.raises(ev.InputError, match="logits must be finite numbers, got NaN"):
+    with pytest.raises(ev.NotFiniteError, match="logits must be finite numbers, got NaN"):
         ev.EvidentialLoss()(logits, torch.tensor([-100, 1]), epoch=1)
+
+
+def test_an_evidence_function_that_gives_nothing_is_named():
+    with pytest.raises(
+        ev.InputError, match=r"what the evidence function gives must be a tensor of .*, got NoneType"
+    ):
+        ev.EvidentialLoss(evidence=lambda logits: None)(torch.ones(1, 2), torch.tensor([0]), epoch=1)
 
 
 def test_evidence_that_is_no_number_is_named():

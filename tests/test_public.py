@@ -31,6 +31,7 @@ PUBLIC = [
     "NatPN",
     "NescioError",
     "NescioWarning",
+    "NotFiniteError",
     "Opinion",
     "Posthoc",
     "RED",

@@ -8,6 +8,7 @@ from .errors import (
     ModelFileError,
     NescioError,
     NescioWarning,
+    NotFiniteError,
     TrainingError,
 )
 from .inference import TrainedModel
@@ -69,6 +70,7 @@ __all__ = [
     "NatPN",
     "NescioError",
     "NescioWarning",
+    "NotFiniteError",
     "Opinion",
     "Posthoc",
     "REDLoss",

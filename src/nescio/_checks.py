@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TypeGuard
 
 import torch
@@ -19,6 +19,8 @@ from nescio.errors import InputError, NotFiniteError
 LARGEST = 1e30  # of evidence: beyond, the strength of an opinion would overflow
 LEAST_PRIOR = 1e-6
 LARGEST_PRIOR = 1e6
+# How far probabilities may be from summing to one: a softmax in bfloat16 is within 0.003, logits are not.
+SUM_TOLERANCE = 0.01
 WHOLE_NUMBERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -40,10 +42,14 @@ def require_floating(name: str, value: object, class_axis: int) -> Tensor:
     return value
 
 
-def require_batch_shape(name: str, value: Tensor | None, batch: torch.Size) -> None:
-    """Refuse a tensor that does not have one value for each input of a batch (...); None is no tensor."""
-    if value is not None and value.shape != batch:
-        raise InputError(f"{name} must have the shape {tuple(batch)}, got {describe(value)}")
+def require_raw_labels(value: object, batch: torch.Size) -> None:
+    """Refuse what has not one class for each input of a batch (...); None is no labels."""
+    if value is None:
+        return
+    if not isinstance(value, Tensor) or value.dtype not in WHOLE_NUMBERS or value.shape != batch:
+        raise InputError(
+            f"raw_labels must be a tensor of whole numbers of shape {tuple(batch)}, got {describe(value)}"
+        )
 
 
 def inside_transform() -> bool:
@@ -71,8 +77,8 @@ def require_finite(name: str, value: object) -> None:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    # True and False are ints to Python, and a mistake here.
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    # numbers.Real: numpy's numbers too. True and False are ints to Python, and a mistake here.
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def require_bool(name: str, value: object) -> None:
@@ -83,12 +89,15 @@ def require_bool(name: str, value: object) -> None:
 
 def require_whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
     """Refuse what is no whole number from `least` on, and at most `most` if that is given."""
+    expected = f"from {least} on"
+    highest = math.inf
+    if most is not None:
+        expected = f"from {least} to {most}"
+        highest = most
     # numbers.Integral: numpy's whole numbers too.
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_whole and least <= int(value) <= (int(value) if most is None else most):  # type: ignore[call-overload]
-        return
-    expected = f"from {least} on" if most is None else f"from {least} to {most}"
-    raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+    if not is_whole or not least <= int(value) <= highest:  # type: ignore[call-overload]
+        raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
 
 
 def require_labels(labels: object, shape: Sequence[int], num_classes: int) -> Tensor:
@@ -145,7 +154,8 @@ def require_trust(trust: float | Tensor, values: Tensor) -> Tensor:
     if not _broadcasts_to(trust.shape, batch):
         raise InputError(f"trust must be a number or fit the batch {tuple(batch)}, got {describe(trust)}")
     if looks_at_values(trust, None) and not bool(((trust >= 0) & (trust <= 1)).all()):
-        raise InputError(f"trust must be 0 to 1, got {trust.tolist()}")
+        least, most = (float(bound) for bound in trust.detach().aminmax())
+        raise InputError(f"trust must be 0 to 1, got {least:g} to {most:g}")
     return trust
 
 

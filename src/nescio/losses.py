@@ -216,7 +216,8 @@ annealing_epochs=10, reduction=mean)
         if isinstance(self.evidence, str):
             loss = RowLoss(ACTIVATIONS[self.evidence], risk, weight, expected_scale, self.prior)
             return "logits", logits, loss
-        evidence = at_least_float32(self.evidence(logits))
+        given = require_floating("what the evidence function gives", self.evidence(logits), class_axis=1)
+        evidence = at_least_float32(given)
         if evidence.shape != logits.shape:
             raise InputError(
                 f"the evidence function must keep the shape {tuple(logits.shape)}, gave {describe(evidence)}"

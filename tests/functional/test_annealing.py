@@ -37,3 +37,9 @@ def test_every_risk_has_a_weight_and_others_are_refused():
     assert FULL_WEIGHTS.keys() == RISKS.keys()
     with pytest.raises(InputError, match=r"risk must be one of squared_error, .*, got 'squared'"):
         default_divergence_weight(10, risk="squared")
+
+
+@pytest.mark.parametrize("epochs", [-10, float("nan"), None])
+def test_epochs_that_are_none_are_refused(epochs):
+    with pytest.raises(InputError, match="epochs must be a number from 0 on"):
+        linear_annealing(2, epochs)

@@ -80,3 +80,13 @@ def test_logits_for_evidence(name):
     values = torch.tensor([1e-4, 0.5, 3.0, 1e6], dtype=torch.float64)
     torch.testing.assert_close(evidence_function(name)(logits_for(name, values)), values)
     assert bool(logits_for(name, torch.zeros(3)).isfinite().all())
+
+
+def test_relu_has_one_gradient_at_zero_on_every_path():
+    logits = torch.zeros(1, 3, requires_grad=True)
+    loss = ev.EvidentialLoss(risk="squared_error", evidence="relu")
+    loss(logits, torch.tensor([0]), epoch=1).backward()
+    assert logits.grad.tolist() == [[0.0, 0.0, 0.0]]
+    logits.grad = None
+    loss(logits, torch.tensor([[1.0, 0.0, 0.0]]), epoch=1).backward()
+    assert logits.grad.tolist() == [[0.0, 0.0, 0.0]]

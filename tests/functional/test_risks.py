@@ -180,6 +180,14 @@ def test_bad_input_is_named(loss, e, y, reason):
         loss(e, y)
 
 
+def test_soft_labels_of_half_precision_are_taken():
+    smoothed = torch.full((1, 10), 0.1 / 9, dtype=torch.bfloat16)
+    smoothed[0, 0] = 0.9
+    evidence = torch.ones(1, 10)
+    found = F.squared_error_risk(evidence, smoothed)
+    torch.testing.assert_close(found, F.squared_error_risk(evidence, smoothed.float()))
+
+
 def test_validate_false_looks_at_no_value():
     value = F.squared_error_risk(torch.tensor([[float("nan"), 1.0]]), torch.tensor([0]), validate=False)
     assert value.isnan().item()

@@ -156,7 +156,9 @@ TOKENS = BatchEncoding(input_ids=torch.zeros(2, 6), attention_mask=torch.ones(2,
         (lambda: from_softmax(Named(), dict(TOKENS), head="head"), "got a dict of input_ids, attention_mask"),
         (lambda: from_softmax(Named(), [[0.0] * 6]), r"sample must be a tensor \(N, ...\), got list"),
         (lambda: from_softmax(Named(), torch.zeros(2, 5)), r"can't take the sample \(2, 5\): "),
-        (lambda: from_softmax(Named(), num_classes=1), "num_classes must be 2 or more, got 1"),
+        (lambda: from_softmax(Named(), num_classes=1), "num_classes must be a whole number from 2 on, got 1"),
+        (lambda: from_softmax(Named(), num_classes="3"), "num_classes must be a whole number from 2 on"),
+        (lambda: from_softmax(Named(), SAMPLE[:0]), "sample must have one input or more, got none"),
     ],
 )
 def test_what_can_not_be_converted(convert, reason):

@@ -94,6 +94,7 @@ class Second(Softmax):
     ("register", "reason"),
     [
         (lambda: register_method(NoDataclass), "NoDataclass must be a dataclass: put @dataclass"),
+        (lambda: register_method(int), "must be a subclass of Method, got <class 'int'>"),
         (lambda: register_method(Second), "there is another method called 'softmax' already"),
         (lambda: METHODS.register("another", Other), "Other calls itself 'other', but is registered as 'ano"),
         (

@@ -224,3 +224,11 @@ def test_bad_input(given, message):
 def test_bad_epsilon_of_fgsm(images, epsilon):
     with pytest.raises(InputError, match="epsilon must be a number from 0 on"):
         fgsm(images, images, epsilon)
+
+
+def test_changed_images_are_no_part_of_a_graph(images, labels):
+    probabilities = probabilities_of(model_of(Softmax()))
+    watched = images.clone().requires_grad_()
+    moved = pgd(probabilities, watched, labels, 0.1, 2, torch.Generator().manual_seed(1))
+    assert not moved.requires_grad
+    assert torch.equal(moved, pgd(probabilities, images, labels, 0.1, 2, torch.Generator().manual_seed(1)))

@@ -199,3 +199,10 @@ def test_calibration_error_is_a_share_and_counts_are_whole(batch):
 def test_bins_must_be_a_whole_number(function, bins):
     with pytest.raises(InputError, match=f"bins must be a whole number from 1 on, got {bins}"):
         function(THREE, labelled(0, 2, 1), bins=bins)
+
+
+def test_the_share_of_the_answered_needs_a_prediction():
+    with pytest.raises(InputError, match="prediction must be an Opinion or a Categorical, got float32"):
+        ev.answered_share(torch.ones(2, 3))
+    with pytest.raises(InputError, match="prediction must have one sample or more"):
+        ev.answered_share(Opinion(torch.zeros(0, 3)))

@@ -141,3 +141,21 @@ def test_scores_become_flat_float64():
 def test_bad_correctness_is_refused(correct):
     with pytest.raises(InputError, match=r"correct must be a bool tensor of shape \(2,\), got "):
         inputs.require_correct(correct, torch.tensor([0.1, 0.2]))
+
+
+def test_the_default_device_of_others_changes_nothing():
+    prediction, labels = random_prediction(20, 3, seed=0), random_labels(20, 3, seed=1)
+    uncertainty, correct = prediction.uncertainty, prediction.labels == labels
+
+    def numbers():
+        curve = metrics.accuracy_against_threshold(prediction, labels)
+        return (
+            metrics.expected_calibration_error(prediction, labels),
+            metrics.excess_area(uncertainty, correct),
+            curve.coverage.tolist(),
+            metrics.entropy_cdf(prediction).share.tolist(),
+        )
+
+    expected = numbers()
+    with torch.device("meta"):
+        assert numbers() == expected

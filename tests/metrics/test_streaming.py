@@ -208,6 +208,16 @@ def test_a_device_without_float64_is_given_none(monkeypatch):
     metric.update(prediction, labels)
     assert metric.total.dtype == torch.float32
     assert float(metric.compute()) == pytest.approx(metrics.accuracy(prediction, labels), abs=1e-6)
+    moved = []
+
+    def to_device(tensor):
+        moved.append(tensor.dtype)
+        return tensor
+
+    streaming.Accuracy()._apply(to_device)
+    assert torch.float64 not in moved
+    metric.reset()
+    assert metric.total.dtype == torch.float32
 
 
 TWO_PROCESSES = """

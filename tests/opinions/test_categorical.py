@@ -79,6 +79,11 @@ def test_without_trust_a_prediction_is_as_uncertain_as_can_be():
     assert prediction.discount(1.0).probabilities.tolist() == [[1.0, 0.0]]
 
 
+def test_what_trust_there_was_is_said_in_short():
+    with pytest.raises(InputError, match=r"trust must be 0 to 1, got -0\.5 to 2$"):
+        Categorical(torch.full((3, 2), 0.5)).discount(torch.tensor([0.5, 2.0, -0.5]))
+
+
 @pytest.mark.parametrize("trust", [1.5, -0.1, torch.tensor([0.5, 0.5, 0.5]), float("nan")])
 def test_trust_that_is_none_is_refused(trust):
     with pytest.raises(InputError, match="trust must"):
@@ -104,7 +109,27 @@ def test_an_uncertainty_of_its_own_and_raw_labels_come_before_what_the_probabili
 
 def test_what_does_not_fit_the_probabilities_is_refused():
     probabilities = torch.full((2, 2), 0.5)
-    with pytest.raises(ev.InputError, match=r"own_uncertainty must have the shape \(2,\), got .*\(3,\)"):
-        Categorical(probabilities, torch.zeros(3))
-    with pytest.raises(ev.InputError, match=r"raw_labels must have the shape \(2,\)"):
-        Categorical(probabilities, torch.zeros(2), torch.zeros(1, dtype=torch.long))
+    for uncertainty in (torch.zeros(3), torch.zeros(2, dtype=torch.long), [0.0, 1.0]):
+        with pytest.raises(ev.InputError, match=r"own_uncertainty must be a tensor of .* shape \(2,\), got"):
+            Categorical(probabilities, uncertainty)
+    with pytest.raises(ev.InputError, match="own_uncertainty must be 0 to 1, got -3 to 7"):
+        Categorical(probabilities, torch.tensor([7.0, -3.0]))
+    for labels in (torch.zeros(1, dtype=torch.long), torch.zeros(2), [0, 1]):
+        with pytest.raises(ev.InputError, match=r"raw_labels must be a tensor of .* of shape \(2,\), got"):
+            Categorical(probabilities, torch.zeros(2), labels)
+
+
+def test_on_another_device_or_in_another_precision():
+    own = torch.tensor([0.25, 1.0])
+    prediction = Categorical(torch.full((2, 2), 0.5), own, torch.tensor([1, 0])).to(torch.float64)
+    assert prediction.probabilities.dtype == prediction.uncertainty.dtype == torch.float64
+    assert prediction.labels.tolist() == [1, 0]
+    moved = prediction.to("meta")
+    assert moved.uncertainty.device.type == moved.labels.device.type == "meta"
+    assert Categorical(torch.full((2, 2), 0.5)).to(torch.float64).own_uncertainty is None
+
+
+def test_arrays_are_copies(prediction):
+    before = prediction.probabilities.clone()
+    prediction.numpy()["probabilities"].fill(0)
+    assert torch.equal(prediction.probabilities, before)

@@ -222,3 +222,12 @@ def test_evidence_that_is_none_is_not_fused(rule, value):
     strange = ev.Opinion(torch.tensor([value, 0.0]))
     with pytest.raises(ev.errors.InputError, match="evidence must be finite and zero or more"):
         ev.fuse([strange, ev.Opinion(torch.tensor([1.0, 0.0]))], rule)
+
+
+def test_gradients_of_the_constraint_rule_where_there_is_no_evidence():
+    evidence = torch.zeros(1, 3, requires_grad=True)
+    with pytest.warns(ev.NescioWarning, match="constraint"):
+        fused = ev.fuse([ev.Opinion(evidence), ev.Opinion(torch.ones(1, 3))], "constraint")
+    fused.evidence.sum().backward()
+    # e1 + e2 + e1 e2 / 3
+    torch.testing.assert_close(evidence.grad, torch.full((1, 3), 4 / 3))

@@ -492,7 +492,9 @@ def test_the_prior_goes_along(evidence):
 
 
 def test_raw_labels_that_do_not_fit_the_evidence_are_refused():
-    with pytest.raises(ev.InputError, match=r"raw_labels must have the shape \(2,\), got int64 \(5,\)"):
+    with pytest.raises(
+        ev.InputError, match=r"raw_labels must be a tensor of whole numbers of shape \(2,\), got int64 \(5,\)"
+    ):
         ev.Opinion(torch.ones(2, 3), raw_labels=torch.zeros(5, dtype=torch.long))
 
 

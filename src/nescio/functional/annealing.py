@@ -24,7 +24,7 @@ def linear_annealing(epoch: float, epochs: float) -> float:
         A number from 0 to 1.
 
     Raises:
-        InputError: If epoch is not a number from 0 on.
+        InputError: If epoch or epochs is not a number from 0 on.
 
     Example:
         >>> from nescio.functional import linear_annealing
@@ -34,6 +34,7 @@ def linear_annealing(epoch: float, epochs: float) -> float:
         1.0
     """
     require_number("epoch", epoch)
+    require_number("epochs", epochs)
     if not epochs:
         return 1.0
     return min(1.0, epoch / epochs)

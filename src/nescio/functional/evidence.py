@@ -65,7 +65,8 @@ def exp(logits: Tensor) -> Tensor:
 
 def relu(logits: Tensor) -> Tensor:
     """max(z, 0), the paper's choice; held at 1e15."""
-    return logits.clamp(0.0, MOST_EVIDENCE)
+    # Not clamp(0, ...), whose gradient at 0 is 1: that of torch's relu and of the kernels is 0.
+    return torch.relu(logits).clamp_max(MOST_EVIDENCE)
 
 
 def softplus(logits: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nescio._checks import (
+    SUM_TOLERANCE,
     at_least_float32,
     describe,
     inside_autocast,
@@ -26,7 +27,7 @@ from nescio._checks import (
     require_prior,
 )
 from nescio._precision import wide_type, widest
-from nescio.errors import InputError
+from nescio.errors import InputError, NotFiniteError
 from nescio.functional import _dirichlet
 from nescio.functional._kernels.autograd import row_loss, row_mean
 from nescio.functional._kernels.rowwise import RowLoss
@@ -34,7 +35,6 @@ from nescio.functional._kernels.soft import is_soft_for, soft_loss
 from nescio.functional._risk_formulas import RISKS
 
 IGNORE_INDEX = -100
-SUM_TOLERANCE = 1e-3  # of soft labels, which may come in half precision
 
 
 def type2_likelihood(
@@ -311,7 +311,7 @@ def _require_finite(name: str, x: Tensor, value: Tensor, validate: bool | None) 
     total = value if value.ndim == 0 else value.detach().sum()
     if not math.isfinite(total.item()):
         found = "NaN" if bool(x.isnan().any()) else "infinity"
-        raise InputError(f"{name} must be finite numbers, got {found}")
+        raise NotFiniteError(f"{name} must be finite numbers, got {found}")
 
 
 def _as_rows(x: Tensor) -> Tensor:

@@ -67,3 +67,12 @@ def linear_head(module: nn.Module, method: str) -> nn.Linear:
             f"{type(head).__name__}"
         )
     return head
+
+
+def require_built_with(setting: str, built_with: object, wanted: object) -> None:
+    """Refuse a network that a method of this name built with another setting, which it would keep."""
+    if built_with != wanted:
+        raise InputError(
+            f"the network was built with {setting}={built_with!r}, and the method has {wanted!r}; give a "
+            "method with the same, or a new network"
+        )

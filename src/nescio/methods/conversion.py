@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from nescio._checks import require_whole
 from nescio._precision import to_float64
 from nescio.errors import InputError
 
@@ -26,7 +27,7 @@ def from_softmax(
     """A copy of a softmax network whose logits can be read as evidence; train it on for a few epochs.
 
     Softmax does not change when all logits move by one number, evidence does: with a sample the head's bias
-    is moved so that the total evidence starts at a sound size.
+    is moved so that the total evidence, by "exp", starts at a sound size.
 
     Args:
         network: Module from inputs (N, ...) to logits (N, K), with an nn.Linear inside it as its head.
@@ -48,8 +49,8 @@ def from_softmax(
         >>> round(float(evidence.sum()), 3)  # ten times the number of classes
         30.0
     """
-    if num_classes is not None and num_classes < 2:
-        raise InputError(f"num_classes must be 2 or more, got {num_classes}")
+    if num_classes is not None:
+        require_whole("num_classes", num_classes, least=2)
     if sample is not None:
         _require_tensor(sample)
     converted = copy.deepcopy(network)
@@ -64,6 +65,8 @@ def from_softmax(
 
 def _require_tensor(sample: object) -> None:
     if isinstance(sample, Tensor):
+        if not len(sample):
+            raise InputError("sample must have one input or more, got none")
         return
     if isinstance(sample, Mapping):
         # A tokenizer gives several tensors by name, and a network for text takes them as keywords.
@@ -178,4 +181,7 @@ def _move_bias(network: nn.Module, head: nn.Linear, sample: Tensor) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    shown = names[:5]
+    if len(names) > 5:
+        shown.append("...")
+    return ", ".join(shown)

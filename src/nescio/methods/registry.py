@@ -48,7 +48,8 @@ def register_method(method: MethodClass) -> MethodClass:
         >>> register_method(EDL) is EDL
         True
     """
-    METHODS.register(method.name, method)
+    # What is no method has no name; `register` says what it must be.
+    METHODS.register(getattr(method, "name", repr(method)), method)
     return method
 
 

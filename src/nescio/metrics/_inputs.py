@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from nescio import _checks
-from nescio._checks import describe, require_floating
+from nescio._checks import SUM_TOLERANCE, describe, require_floating
 from nescio.errors import InputError
 from nescio.opinions.categorical import Prediction
-
-SUM_TOLERANCE = 0.01  # a softmax in bfloat16 sums to 1 within 0.002; logits do not
 
 
 def flat(tensor: Tensor) -> Tensor:

@@ -199,9 +199,11 @@ def pgd(
     _require(images, labels)
     _require_epsilon(epsilon)
     require_whole("steps", steps, least=1)
-    moved = images.detach()
+    images = images.detach()
+    moved = images
     if generator is not None:
-        noise = 2 * torch.rand(images.shape, generator=generator, dtype=images.dtype) - 1
+        drawn_on = generator.device
+        noise = 2 * torch.rand(images.shape, generator=generator, dtype=images.dtype, device=drawn_on) - 1
         moved = (images + epsilon * noise.to(images.device)).clamp(0, 1)
     for _ in range(steps):
         step = loss_gradient(probabilities, moved, labels).sign() * (PGD_REACH * epsilon / steps)

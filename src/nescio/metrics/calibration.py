@@ -104,6 +104,9 @@ def answered_share(prediction: Prediction) -> float:
     Returns:
         A number from 0 to 1.
 
+    Raises:
+        InputError: If it is no prediction, or has no sample.
+
     Example:
         >>> import torch
         >>> from nescio import Opinion
@@ -111,6 +114,7 @@ def answered_share(prediction: Prediction) -> float:
         >>> answered_share(Opinion(torch.tensor([[4.0, 0.0], [0.0, 0.0]])))
         0.5
     """
+    require_probabilities(prediction)
     return float((~flat(prediction.is_vacuous)).double().mean())
 
 
@@ -228,7 +232,7 @@ def bin_sums(prediction: Prediction, labels: Tensor, bins: int) -> Tensor:
     require_whole("bins", bins, least=1)
     right = _right_argmax(prediction, labels).double()
     confidence = require_probabilities(prediction).amax(1)
-    edges = (torch.arange(1, bins, dtype=torch.float64) / bins).to(confidence.dtype)
+    edges = (torch.arange(1, bins, dtype=torch.float64, device=confidence.device) / bins).to(confidence.dtype)
     index = torch.bucketize(confidence, edges, right=True)
     count = index.bincount(minlength=bins).double()
     total = index.bincount(confidence.double(), minlength=bins)

@@ -170,6 +170,6 @@ def entropy_cdf(prediction: Prediction, points: int = 101) -> EntropyCDF:
     require_whole("points", points, least=2)
     most = math.log(require_probabilities(prediction).shape[1])
     entropy = require_scores("prediction.entropy()", prediction.entropy()).clamp(0, most)
-    at = torch.arange(points).double() / (points - 1) * most
+    at = torch.arange(points, dtype=torch.float64, device="cpu") / (points - 1) * most
     count = torch.searchsorted(entropy.sort().values, at, right=True)
     return EntropyCDF(at, count.double() / len(entropy))

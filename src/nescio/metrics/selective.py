@@ -78,8 +78,8 @@ def risk_coverage(uncertainty: Tensor, correct: Tensor) -> RiskCoverage:
     """
     ordered, order = require_scores("uncertainty", uncertainty).sort()
     wrong = ~require_correct(correct, uncertainty)
-    accepted = torch.arange(1, len(ordered) + 1, dtype=torch.float64)
-    ends = torch.cat([ordered[1:] != ordered[:-1], torch.ones(1, dtype=torch.bool)])
+    accepted = torch.arange(1, len(ordered) + 1, dtype=torch.float64, device=ordered.device)
+    ends = torch.cat([ordered[1:] != ordered[:-1], torch.ones(1, dtype=torch.bool, device=ordered.device)])
     risk = wrong[order].cumsum(0) / accepted
     return RiskCoverage(accepted[ends] / len(ordered), risk[ends])
 
@@ -133,7 +133,8 @@ def excess_area(uncertainty: Tensor, correct: Tensor) -> float:
     """
     area = area_under_risk_coverage(uncertainty, correct)
     best = flat(correct).sort(descending=True).values
-    return max(0.0, area - area_under_risk_coverage(torch.arange(len(best)).double(), best))
+    in_order = torch.arange(len(best), dtype=torch.float64, device=best.device)
+    return max(0.0, area - area_under_risk_coverage(in_order, best))
 
 
 def area_under_generalized_risk_coverage(uncertainty: Tensor, correct: Tensor) -> float:
@@ -200,7 +201,7 @@ def accuracy_against_threshold(
     right = right_answers(prediction, labels)
     require_scores("prediction.uncertainty", prediction.uncertainty)
     u = flat(prediction.uncertainty)
-    limits = torch.arange(101).double() / 100
+    limits = torch.arange(101, dtype=torch.float64, device="cpu") / 100
     if thresholds is not None:
         limits = _checked(thresholds)
     ordered, order = u.sort()

@@ -76,10 +76,12 @@ class _Streaming(Metric):
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Any = "") -> Any:
         # Some devices have no float64: what is moved there goes on in float32.
         if not has_float64(fn(torch.zeros(1)).device):
-            for name in self._defaults:
+            for name, default in self._defaults.items():
                 state = getattr(self, name)
                 if isinstance(state, Tensor) and state.dtype == torch.float64:
                     setattr(self, name, state.float())
+                if isinstance(default, Tensor) and default.dtype == torch.float64:
+                    self._defaults[name] = default.float()  # which `reset` goes back to
         return super()._apply(fn, exclude_state)
 
     def _as_state(self, values: Tensor) -> Tensor:

@@ -12,8 +12,9 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
-    require_batch_shape,
+    looks_at_values,
     require_floating,
+    require_raw_labels,
     require_trust,
 )
 from nescio.errors import InputError
@@ -112,8 +113,8 @@ class Categorical:
         if self.probabilities.dtype not in (torch.float32, torch.float64):
             raise InputError(f"probabilities must be float32 or float64, got {describe(self.probabilities)}")
         batch = self.probabilities.shape[:-1]
-        require_batch_shape("own_uncertainty", self.own_uncertainty, batch)
-        require_batch_shape("raw_labels", self.raw_labels, batch)
+        _require_uncertainty(self.own_uncertainty, batch)
+        require_raw_labels(self.raw_labels, batch)
 
     @classmethod
     def from_logits(cls, logits: Tensor, *, dim: int = -1) -> Categorical:
@@ -204,10 +205,28 @@ class Categorical:
         mixed = trust * self.probabilities + (1 - trust) / self.num_classes
         return Categorical(mixed, own_uncertainty, self.raw_labels)
 
+    def to(self, *args: Any, **kwargs: Any) -> Categorical:
+        """The same predictions on another device, or as float32 or float64; arguments as of `Tensor.to`.
+
+        Example:
+            >>> import torch
+            >>> from nescio import Categorical
+            >>> Categorical(torch.tensor([0.5, 0.5])).to(torch.float64).probabilities.dtype
+            torch.float64
+        """
+        probabilities = self.probabilities.to(*args, **kwargs)
+        own_uncertainty = self.own_uncertainty
+        if own_uncertainty is not None:
+            own_uncertainty = own_uncertainty.to(probabilities)
+        raw_labels = self.raw_labels
+        if raw_labels is not None:
+            raw_labels = raw_labels.to(probabilities.device)
+        return Categorical(probabilities, own_uncertainty, raw_labels)
+
     def numpy(self) -> dict[str, Any]:
-        """uncertainty, probabilities, labels and is_vacuous as numpy arrays, by these names."""
+        """Copies of uncertainty, probabilities, labels and is_vacuous as numpy arrays, by these names."""
         names = ("uncertainty", "probabilities", "labels", "is_vacuous")
-        return {name: getattr(self, name).detach().cpu().numpy() for name in names}
+        return {name: getattr(self, name).detach().cpu().numpy().copy() for name in names}
 
     def __len__(self) -> int:
         if self.probabilities.ndim == 1:
@@ -227,3 +246,17 @@ class Categorical:
 
     def __repr__(self) -> str:
         return f"Categorical(batch {tuple(self.probabilities.shape[:-1])}, {self.num_classes} classes)"
+
+
+def _require_uncertainty(value: object, batch: torch.Size) -> None:
+    """Refuse what is not from 0 to 1 for each input of a batch (...); None is no uncertainty."""
+    if value is None:
+        return
+    if not isinstance(value, Tensor) or not value.is_floating_point() or value.shape != batch:
+        raise InputError(
+            f"own_uncertainty must be a tensor of floating point numbers of shape {tuple(batch)}, "
+            f"got {describe(value)}"
+        )
+    if looks_at_values(value, None) and bool(((value < 0) | (value > 1)).any()):
+        least, most = (float(bound) for bound in value.detach().aminmax())
+        raise InputError(f"own_uncertainty must be 0 to 1, got {least:g} to {most:g}")

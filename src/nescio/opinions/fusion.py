@@ -56,8 +56,9 @@ def _constraint(evidence: Tensor, prior: float) -> Tensor:
 
 def _held(evidence: Tensor) -> Tensor:
     """Scaled so that the greatest of a row (..., K) is not above the most that evidence can be."""
-    scale = (MOST_EVIDENCE / evidence.amax(-1, keepdim=True)).clamp_max(1.0)
-    return evidence * scale
+    # The greatest is never 0 here: the gradient of a quotient by 0 would be NaN.
+    greatest = evidence.amax(-1, keepdim=True).clamp_min(MOST_EVIDENCE)
+    return evidence * (MOST_EVIDENCE / greatest)
 
 
 _RULES: dict[str, Callable[[Tensor, float], Tensor]] = {

@@ -11,10 +11,10 @@ from torch import Tensor
 from nescio._checks import (
     at_least_float32,
     describe,
-    require_batch_shape,
     require_evidence,
     require_floating,
     require_prior,
+    require_raw_labels,
     require_trust,
 )
 from nescio.errors import InputError, NotFiniteError
@@ -59,7 +59,7 @@ class Opinion:
         if self.evidence.dtype not in (torch.float32, torch.float64):
             raise InputError(f"evidence must be float32 or float64, got {describe(self.evidence)}")
         object.__setattr__(self, "prior", require_prior(self.prior))
-        require_batch_shape("raw_labels", self.raw_labels, self.evidence.shape[:-1])
+        require_raw_labels(self.raw_labels, self.evidence.shape[:-1])
 
     @classmethod
     def from_evidence(cls, evidence: Tensor, *, prior: float = 1.0, validate: bool | None = None) -> Opinion:

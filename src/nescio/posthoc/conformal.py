@@ -35,7 +35,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nescio._checks import describe, require_bool, require_labels, require_number, require_whole
+from nescio._checks import (
+    SUM_TOLERANCE,
+    describe,
+    require_bool,
+    require_labels,
+    require_number,
+    require_whole,
+)
 from nescio._precision import to_float64
 from nescio.errors import DataError, InputError, NotFiniteError
 from nescio.opinions.categorical import Prediction
@@ -44,7 +51,6 @@ from nescio.posthoc._arguments import percent, require_fields
 SCORES = ("lac", "aps", "raps")
 PENALTY = 0.2
 FREE_RANKS = 1
-_SUM_TOLERANCE = 0.01
 _STEPS = 2**20  # of a probability in the digest: differences of rounding are below
 _SHOWN = 3  # classes in a message
 
@@ -471,7 +477,7 @@ def _require_probabilities(prediction: object, num_classes: int | None = None) -
     if not bool(given.isfinite().all()):
         raise NotFiniteError("probabilities must be finite, got NaN or infinity")
     sums = to_float64(given).sum(-1)
-    if bool((given < 0).any()) or bool(((sums - 1).abs() > _SUM_TOLERANCE).any()):
+    if bool((given < 0).any()) or bool(((sums - 1).abs() > SUM_TOLERANCE).any()):
         raise InputError(
             f"probabilities must be zero or more and sum to 1, got values from {float(given.min()):g} "
             f"to {float(given.max()):g} and sums from {float(sums.min()):g} to {float(sums.max()):g}"

@@ -96,3 +96,18 @@ def test_second_derivatives_and_batches_of_backward_passes_of_the_mean():
     weights = torch.tensor([1.0, 2.0], dtype=torch.float64)
     batch = torch.autograd.grad(mean, x, weights, is_grads_batched=True)[0]
     torch.testing.assert_close(batch[1], 2 * batch[0])
+
+
+# Numbers of classes that nothing was kept for yet.
+@pytest.mark.parametrize(("dtype", "num_classes"), [(torch.float64, 61), (torch.bfloat16, 67)])
+def test_the_default_type_and_device_of_others_change_nothing(dtype, num_classes):
+    x, targets = rows(5, num_classes, 1.0)
+    expected = EvidentialLoss()(x.double(), targets, epoch=10)
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):
+            found = EvidentialLoss()(x, targets, epoch=10)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=0)
+    assert torch.equal(EvidentialLoss()(x, targets, epoch=10), found)

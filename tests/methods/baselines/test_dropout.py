@@ -85,3 +85,27 @@ def test_predictions_in_threads_do_not_disturb_each_other():
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: model.predict(data.features).probabilities, range(24)):
             torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+class Doubling(torch.nn.Sequential):
+    """Does more than its layers, and is not made from them."""
+
+    def __init__(self, num_features):
+        super().__init__(torch.nn.Linear(num_features, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3))
+
+    def forward(self, inputs):
+        return 2 * super().forward(inputs)
+
+
+def test_a_sequence_with_a_way_of_its_own_goes_it_once():
+    torch.manual_seed(0)
+    module, inputs = Doubling(4).eval(), torch.randn(5, 4)
+    found = Dropout(samples=3).predict(module, inputs, torch.Generator().manual_seed(0)).probabilities
+    same = torch.nn.Sequential(*module, Twice()).eval()
+    expected = Dropout(samples=3).predict(same, inputs, torch.Generator().manual_seed(0)).probabilities
+    torch.testing.assert_close(found, expected)
+
+
+class Twice(torch.nn.Module):
+    def forward(self, logits):
+        return 2 * logits

@@ -34,6 +34,9 @@ def test_the_ensemble_is_the_mean_of_its_members():
     expected = torch.stack([one(inputs).softmax(-1) for one in method.members(module)]).mean(0)
     torch.testing.assert_close(method.predict(module, inputs, torch.Generator()).probabilities, expected)
     assert not torch.equal(module.networks[0][0].weight, module.networks[1][0].weight)
+    assert method.check_module(module) is module
+    with pytest.raises(InputError, match="with num_members=3, and the method has 5; give a method"):
+        Ensemble(5).check_module(module)
 
 
 def test_adversarial_training_in_bfloat16():

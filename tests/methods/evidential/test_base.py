@@ -75,3 +75,8 @@ def test_bad_settings_show_at_once():
         Tenth(weight_decay=-1)
     with pytest.raises(ev.InputError, match="prior must be a number from 1e-06 to"):
         Tenth(prior=0)
+
+
+def test_evidence_is_named_as_a_model_file_holds_it():
+    with pytest.raises(ev.InputError, match="evidence must be one of relu, softplus, exp, by its name, got"):
+        ev.EDL(evidence=torch.relu)

@@ -142,6 +142,8 @@ def test_a_module_of_the_users_own_gets_what_it_lacks():
     assert module.second_stage.means.shape == (3, 8)
     assert "network.0.parametrizations.weight.original" in module.state_dict()
     assert DAEDL().check_module(module) is module
+    with pytest.raises(ev.InputError, match="with covariance='class', and the method has 'shared'"):
+        DAEDL(covariance="shared").check_module(module)
     with pytest.raises(ev.InputError, match=r"needs an nn.Linear as the head .* got a ReLU"):
         DAEDL().check_module(SequentialEncoder(nn.Linear(5, 3), nn.ReLU()))
     with pytest.raises(ev.InputError, match="without them"):
@@ -185,3 +187,10 @@ def test_the_density_has_no_part_in_the_loss():
     loss, logits = method.objective(module, batch, 0.0, 6)
     torch.testing.assert_close(loss, method._losses(logits, batch.labels).mean())
     assert torch.equal(logits, module(batch.inputs))
+
+
+def test_small_alphas_that_tell_classes_apart_are_an_answer():
+    prediction = DAEDL().interpret(torch.tensor([[2.0] + [-3.0] * 9, [0.0] * 10, [3.0] + [0.0] * 9]))
+    assert prediction.is_vacuous.tolist() == [False, True, False]
+    assert float(prediction.uncertainty[0]) == pytest.approx(1, abs=1e-6)
+    assert float(prediction.uncertainty[2]) == pytest.approx(10 / (9 + math.exp(3)))

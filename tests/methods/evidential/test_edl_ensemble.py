@@ -73,6 +73,21 @@ def test_its_settings_are_those_of_edl_too():
         EDLEnsemble().check_module(nn.Linear(5, 3))
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"num_members": 3}, "num_members=2, and the method has 3"),
+        ({"fusion": "cumulative"}, "fusion='averaging', and the method has 'cumulative'"),
+        ({"evidence": "relu"}, "evidence='exp', and the method has 'relu'"),
+    ],
+)
+def test_members_of_other_settings_are_refused(other, message):
+    module = built(EDLEnsemble(num_members=2))
+    assert EDLEnsemble(num_members=2).check_module(module) is module
+    with pytest.raises(ev.InputError, match=f"the network was built with {message}"):
+        EDLEnsemble(**{"num_members": 2, **other}).check_module(module)
+
+
 @pytest.mark.filterwarnings("ignore")  # of the exporter, about itself
 def test_it_is_saved_loaded_and_exported(tmp_path):
     import onnxruntime

@@ -167,7 +167,9 @@ def test_a_module_of_the_users_own_gets_two_more_heads():
     module = FEDL(head_hidden=4).check_module(network)
     assert isinstance(module, FlexibleNetwork)
     assert module(torch.zeros(2, 5)).shape == (2, 3)
-    assert FEDL().check_module(module) is module
+    assert FEDL(head_hidden=4).check_module(module) is module
+    with pytest.raises(ev.InputError, match="with head_hidden=4, and the method has 8"):
+        FEDL(head_hidden=8).check_module(module)
     with pytest.raises(ev.InputError, match=r"needs an nn.Linear as the head"):
         FEDL().check_module(SequentialEncoder(nn.Linear(5, 3), nn.ReLU()))
 

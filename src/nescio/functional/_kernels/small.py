@@ -1,8 +1,8 @@
 """The evaluation of rowwise.py for small inputs on the CPU, where a call of torch costs more than its work.
 
 The formulas are those of divergence.py in as few calls as they can be done in: polynomials that go over the
-same numbers are one stack, all sums of a row are one product, rooms and their views are kept from call to
-call, and the scale of the gradient comes with its last product.
+same numbers are one stack, all sums of a row are one product, workspaces and their views are kept from call
+to call, and the scale of the gradient comes with its last product.
 
 No row has to choose between the two forms of divergence.py here. With T the sum of s = min(e, KNEE) and D
 that of e - s, the value is G(T + D) - T + sum of (h - (e - s)) for every row: T is taken from G in float64,
@@ -15,7 +15,7 @@ h' G' - H' (1 - h') as G' + H' = 1, a difference of products that each keep thei
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -24,6 +24,16 @@ from nescio.functional._kernels import divergence as kernel
 from nescio.functional._kernels.rowwise import RiskTerms, RowLoss, Strengths
 
 MOST_ELEMENTS = 1 << 15  # beyond, the work outweighs the calls
+
+
+class _Kind(TypedDict):
+    dtype: torch.dtype
+    device: torch.device
+
+
+# Said wherever a tensor is made: others may have set another default type or device.
+_NARROW: _Kind = {"dtype": torch.float32, "device": torch.device("cpu")}
+_WIDE: _Kind = {"dtype": torch.float64, "device": torch.device("cpu")}
 
 
 class _Constants(NamedTuple):
@@ -45,7 +55,7 @@ class _Constants(NamedTuple):
     log_series: tuple[float, ...]
 
 
-class _Room(NamedTuple):
+class _Workspace(NamedTuple):
     """Memory for M rows, and all views of it that are needed."""
 
     e: Tensor  # (M, K), and so the next
@@ -122,17 +132,20 @@ def _constants(num_classes: int) -> _Constants:
     for n, (value, slope) in enumerate(zip(numbers.value, numbers.slope, strict=True)):
         powers.append((value * kappa**n, slope * kappa ** (n + 2)))
     return _Constants(
-        zero=torch.zeros(()),
-        shift=torch.tensor(kernel.POLE * kernel.SCALE),
-        ones=torch.ones(num_classes),
+        zero=torch.zeros((), **_NARROW),
+        shift=torch.tensor(kernel.POLE * kernel.SCALE, **_NARROW),
+        ones=torch.ones(num_classes, **_NARROW),
         leads=(q3, p4, a5),
-        seconds=tuple(torch.tensor(c) for c in (q2, p3, a4)),
-        thirds=torch.tensor([p2, a3]).view(2, 1, 1),
-        others=(torch.tensor([q1, p1, a2]).view(3, 1, 1), torch.tensor([q0, p0, a1]).view(3, 1, 1)),
-        last=torch.tensor(a0),
-        linear=torch.tensor([line for line, _ in linear], dtype=torch.float64),
-        start=torch.tensor([[number] for _, number in linear], dtype=torch.float64),
-        rows=tuple(torch.tensor(pair, dtype=torch.float64).unsqueeze(1) for pair in reversed(powers)),
+        seconds=tuple(torch.tensor(c, **_NARROW) for c in (q2, p3, a4)),
+        thirds=torch.tensor([p2, a3], **_NARROW).view(2, 1, 1),
+        others=(
+            torch.tensor([q1, p1, a2], **_NARROW).view(3, 1, 1),
+            torch.tensor([q0, p0, a1], **_NARROW).view(3, 1, 1),
+        ),
+        last=torch.tensor(a0, **_NARROW),
+        linear=torch.tensor([line for line, _ in linear], **_WIDE),
+        start=torch.tensor([[number] for _, number in linear], **_WIDE),
+        rows=tuple(torch.tensor(pair, **_WIDE).unsqueeze(1) for pair in reversed(powers)),
         y=y,
         log_limit=numbers.log_limit,
         log_series=numbers.log_series,
@@ -142,25 +155,25 @@ def _constants(num_classes: int) -> _Constants:
 _of_thread = threading.local()
 
 
-def _room_for(rows: int, num_classes: int) -> _Room:
-    """The room of this thread, which keeps its last one."""
-    last: _Room | None = getattr(_of_thread, "room", None)
+def _workspace_for(rows: int, num_classes: int) -> _Workspace:
+    """The workspace of this thread, which keeps its last one."""
+    last: _Workspace | None = getattr(_of_thread, "workspace", None)
     if last is None or last.e.shape != (rows, num_classes):
         with torch.inference_mode(False):
-            last = _new_room(rows, num_classes)
-        _of_thread.room = last
+            last = _new_workspace(rows, num_classes)
+        _of_thread.workspace = last
     return last
 
 
-def _new_room(rows: int, num_classes: int) -> _Room:
-    memory = torch.empty(9, rows, num_classes)
+def _new_workspace(rows: int, num_classes: int) -> _Workspace:
+    memory = torch.empty(9, rows, num_classes, **_NARROW)
     e, v, q, p, slope, bent, s, excess, squares = memory.unbind()
-    narrow = torch.zeros(5, rows)
-    wide = torch.zeros(5, rows, dtype=torch.float64)
-    of_rows = torch.zeros(12, rows, dtype=torch.float64)
-    factors = torch.zeros(2, rows, dtype=torch.float64)
-    columns = torch.zeros(5, rows)
-    return _Room(
+    narrow = torch.zeros(5, rows, **_NARROW)
+    wide = torch.zeros(5, rows, **_WIDE)
+    of_rows = torch.zeros(12, rows, **_WIDE)
+    factors = torch.zeros(2, rows, **_WIDE)
+    columns = torch.zeros(5, rows, **_NARROW)
+    return _Workspace(
         e=e,
         v=v,
         stack=memory[2:5],
@@ -174,7 +187,7 @@ def _new_room(rows: int, num_classes: int) -> _Room:
         s=s,
         excess=excess,
         squares=squares,
-        zeros=torch.zeros(rows, 1),
+        zeros=torch.zeros(rows, 1, **_NARROW),
         narrow=narrow,
         narrow_sums=narrow[:4].view(4 * rows),
         own=narrow[4],
@@ -189,7 +202,7 @@ def _new_room(rows: int, num_classes: int) -> _Room:
         e_and_inverse=of_rows[7:9],
         factors=factors,
         delta=factors[0],
-        gradients=torch.zeros(2, rows, dtype=torch.float64),
+        gradients=torch.zeros(2, rows, **_WIDE),
         columns=columns,
         first_columns=columns[:2],
         risk_columns=columns[2:].unbind(),
@@ -201,104 +214,104 @@ def evaluate_small(x: Tensor, targets: Tensor | None, loss: RowLoss) -> tuple[Te
     """The loss (M,) in float64, and its gradient with respect to x (M, K) times the expected scale."""
     rows, num_classes = x.shape
     constants = _constants(num_classes)
-    room = _room_for(rows, num_classes)
-    e = loss.activation.into(x, room.e)
+    workspace = _workspace_for(rows, num_classes)
+    e = loss.activation.into(x, workspace.e)
     if targets is not None:
         index = targets.unsqueeze(1)
-        torch.gather(e, 1, index, out=room.own_column)
-        e.scatter_(1, index, room.zeros)
-    _elements(constants, room)
-    _sums(constants, room)
-    torch.addmm(constants.start, constants.linear, room.wide, out=room.of_rows)
-    room.inverses.reciprocal_()
-    risk = _risk_terms(loss, room)
-    divergence = _row_terms(loss, constants, room)
-    gradient = _gradient(risk, loss, room)
+        torch.gather(e, 1, index, out=workspace.own_column)
+        e.scatter_(1, index, workspace.zeros)
+    _elements(constants, workspace)
+    _sums(constants, workspace)
+    torch.addmm(constants.start, constants.linear, workspace.wide, out=workspace.of_rows)
+    workspace.inverses.reciprocal_()
+    risk = _risk_terms(loss, workspace)
+    divergence = _row_terms(loss, constants, workspace)
+    gradient = _gradient(risk, loss, workspace)
     scale = loss.expected_scale
     result = loss.activation.scaled(e, gradient, scale, constants.zero)
     if targets is not None:
-        own_gradient = loss.activation.scaled(room.own, room.risk_columns[2], scale, constants.zero)
+        own_gradient = loss.activation.scaled(workspace.own, workspace.risk_columns[2], scale, constants.zero)
         result.scatter_(1, index, own_gradient.unsqueeze(1))
     return torch.add(risk.value, divergence, alpha=loss.divergence_weight), result
 
 
-def _elements(constants: _Constants, room: _Room) -> None:
+def _elements(constants: _Constants, workspace: _Workspace) -> None:
     """Fill v, the stack and the four; bent is -2 (h - (e - s)), below the knee a product with all digits."""
-    torch.add(constants.shift, room.e, alpha=kernel.SCALE, out=room.v)
-    torch.clamp_min(room.v, 1.0, out=room.bent).log_()
-    room.v.reciprocal_()
-    torch.clamp_max(room.e, kernel.KNEE, out=room.s)
-    torch.sub(room.e, room.s, out=room.excess)
-    torch.mul(room.e, room.e, out=room.squares)
+    torch.add(constants.shift, workspace.e, alpha=kernel.SCALE, out=workspace.v)
+    torch.clamp_min(workspace.v, 1.0, out=workspace.bent).log_()
+    workspace.v.reciprocal_()
+    torch.clamp_max(workspace.e, kernel.KNEE, out=workspace.s)
+    torch.sub(workspace.e, workspace.s, out=workspace.excess)
+    torch.mul(workspace.e, workspace.e, out=workspace.squares)
     # The polynomials have degree 3, 4 and 5: each joins the stack at its highest power.
-    v = room.v
+    v = workspace.v
     for number, lead, polynomial in zip(
-        constants.seconds, constants.leads, (room.q, room.p, room.slope), strict=True
+        constants.seconds, constants.leads, (workspace.q, workspace.p, workspace.slope), strict=True
     ):
         torch.add(number, v, alpha=lead, out=polynomial)
-    torch.addcmul(constants.thirds, room.pair, v, out=room.pair)
+    torch.addcmul(constants.thirds, workspace.pair, v, out=workspace.pair)
     for coefficient in constants.others:
-        torch.addcmul(coefficient, room.stack, v, out=room.stack)
-    torch.addcmul(constants.last, room.slope, v, out=room.slope)
-    room.p.addcmul_(room.q, room.s).mul_(room.s)
-    room.bent.addcmul_(room.p, room.s, value=-2)
+        torch.addcmul(coefficient, workspace.stack, v, out=workspace.stack)
+    torch.addcmul(constants.last, workspace.slope, v, out=workspace.slope)
+    workspace.p.addcmul_(workspace.q, workspace.s).mul_(workspace.s)
+    workspace.bent.addcmul_(workspace.p, workspace.s, value=-2)
 
 
-def _sums(constants: _Constants, room: _Room) -> None:
+def _sums(constants: _Constants, workspace: _Workspace) -> None:
     """Fill wide (5, M): the sums of the four, and the evidence of the true class."""
-    if room.e.shape[1] < kernel.SHORT_ROW:
-        torch.mv(room.tall, constants.ones, out=room.narrow_sums)
-        room.wide.copy_(room.narrow)
+    if workspace.e.shape[1] < kernel.SHORT_ROW:
+        torch.mv(workspace.tall, constants.ones, out=workspace.narrow_sums)
+        workspace.wide.copy_(workspace.narrow)
     else:
-        torch.sum(room.four, 2, dtype=torch.float64, out=room.wide_sums)
-        room.wide_own.copy_(room.own)
+        torch.sum(workspace.four, 2, dtype=torch.float64, out=workspace.wide_sums)
+        workspace.wide_own.copy_(workspace.own)
 
 
-def _risk_terms(loss: RowLoss, room: _Room) -> RiskTerms:
+def _risk_terms(loss: RowLoss, workspace: _Workspace) -> RiskTerms:
     if loss.risk is None:
-        zero = torch.zeros_like(room.wide_own)
+        zero = torch.zeros_like(workspace.wide_own)
         return RiskTerms(zero, zero, None, zero)
     assert loss.risk.terms is not None
-    alpha, rest, squares = room.parts[:3]
-    inverse, shrink = room.parts[10:]
+    alpha, rest, squares = workspace.parts[:3]
+    inverse, shrink = workspace.parts[10:]
     return loss.risk.terms(Strengths(alpha, rest, squares, inverse, shrink), loss.prior)
 
 
-def _row_terms(loss: RowLoss, constants: _Constants, room: _Room) -> Tensor:
-    """The divergence (M,); G' and -H' go into their room."""
-    r, without_g = room.parts[3:5]
-    inverse, inverse_y = room.parts[8:10]
+def _row_terms(loss: RowLoss, constants: _Constants, workspace: _Workspace) -> Tensor:
+    """The divergence (M,); G' and -H' go into their workspace."""
+    r, without_g = workspace.parts[3:5]
+    inverse, inverse_y = workspace.parts[8:10]
     lead, *others = constants.rows
     stack = torch.addcmul(others[0], lead, inverse)
     for coefficient in others[1:]:
         torch.addcmul(coefficient, stack, inverse, out=stack)
     # delta = E / (E + kappa): the value takes delta^2, the slope delta / (E + kappa)^2.
-    torch.mul(room.e_and_inverse, inverse, out=room.factors)
-    value, slope = stack.mul_(room.delta).mul_(room.factors).unbind()
-    torch.addcmul(slope, room.y_and_minus_e, inverse_y, out=room.gradients)
+    torch.mul(workspace.e_and_inverse, inverse, out=workspace.factors)
+    value, slope = stack.mul_(workspace.delta).mul_(workspace.factors).unbind()
+    torch.addcmul(slope, workspace.y_and_minus_e, inverse_y, out=workspace.gradients)
     divergence = torch.add(without_g, r.log1p(), alpha=constants.y)
     if loss.activation.least <= constants.log_limit:
         # Of next to no evidence G - T would be rounding alone.
         series = r * r * (constants.log_series[0] + constants.log_series[1] * r)
-        bent, _, excess, _, _ = room.wide.unbind()
+        bent, _, excess, _, _ = workspace.wide.unbind()
         few = torch.sub(excess, bent, alpha=0.5).add_(series, alpha=constants.y)
         divergence = torch.where(r < constants.log_limit, few, divergence)
     return divergence.add_(value).clamp_min_(0)
 
 
-def _gradient(risk: RiskTerms, loss: RowLoss, room: _Room) -> Tensor:
+def _gradient(risk: RiskTerms, loss: RowLoss, workspace: _Workspace) -> Tensor:
     """The gradient by the evidence of wrong classes (M, K)."""
-    offset, factor, own = room.risk_columns
-    room.first_columns.copy_(room.gradients)
+    offset, factor, own = workspace.risk_columns
+    workspace.first_columns.copy_(workspace.gradients)
     offset.copy_(risk.wrong)
     own.copy_(risk.own)
     if risk.wrong_slope is not None:
         factor.copy_(risk.wrong_slope)
     # Broadcast once: with rows of a few classes each broadcast costs several times its arithmetic.
-    room.four.copy_(room.broad)
-    g, minus_h, offsets, factors = room.bent, room.s, room.excess, room.squares
-    slope = torch.addcmul(g, room.slope, room.v, out=room.slope)
-    minus_h.addcmul_(slope, room.e, value=1 / kernel.POLE)
+    workspace.four.copy_(workspace.broad)
+    g, minus_h, offsets, factors = workspace.bent, workspace.s, workspace.excess, workspace.squares
+    slope = torch.addcmul(g, workspace.slope, workspace.v, out=workspace.slope)
+    minus_h.addcmul_(slope, workspace.e, value=1 / kernel.POLE)
     if risk.wrong_slope is not None:
-        offsets.addcmul_(room.e, factors)
-    return offsets.addcmul_(room.v, minus_h, value=kernel.POLE * kernel.SCALE * loss.divergence_weight)
+        offsets.addcmul_(workspace.e, factors)
+    return offsets.addcmul_(workspace.v, minus_h, value=kernel.POLE * kernel.SCALE * loss.divergence_weight)

@@ -117,10 +117,12 @@ def _dropouts(module: nn.Module) -> list[nn.Module]:
 
 def _split(module: nn.Module) -> tuple[nn.Module, nn.Module]:
     """What comes before the first dropout of a sequence and is the same in every pass, and the rest."""
-    if not isinstance(module, nn.Sequential):
+    # A class that extends nn.Sequential may do more than its layers one after the other.
+    if not isinstance(module, nn.Sequential) or type(module).forward is not nn.Sequential.forward:
         return nn.Identity(), module
-    first = next(place for place, layer in enumerate(module) if _dropouts(layer))
-    return module[:first], module[first:]
+    layers = list(module)
+    first = next(place for place, layer in enumerate(layers) if _dropouts(layer))
+    return nn.Sequential(*layers[:first]), nn.Sequential(*layers[first:])
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from nescio._kinds import InputKind
 from nescio.data.preprocess import input_range_of
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
-from nescio.methods._shared import softmax_loss, weight_penalty
+from nescio.methods._shared import require_built_with, softmax_loss, weight_penalty
 from nescio.methods.base import MOST_MEMBERS, Batch, Method
 
 
@@ -45,7 +45,7 @@ class Ensemble(Method):
         "Deep Ensemble: the mean of several networks, each trained on adversarial inputs too"
     )
     paper: ClassVar[str] = (
-        "Lakshminarayanan et al. 2017, Simple and Scalable Prediction Uncertainty Estimation"
+        "Lakshminarayanan et al. 2017, Simple and Scalable Predictive Uncertainty Estimation"
     )
     uses_input_range: ClassVar[bool] = True
     takes_soft_labels: ClassVar[bool] = True
@@ -93,6 +93,7 @@ class Ensemble(Method):
         """Refuse a network of the user's own: the members must start from weights of their own."""
         if not isinstance(module, _MeanOfMembers):
             raise InputError("the method ensemble builds its members itself; give a network spec")
+        require_built_with("num_members", len(module.networks), self.num_members)
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:

@@ -9,6 +9,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from nescio._checks import require_number
+from nescio.errors import InputError
+from nescio.functional.evidence import EVIDENCE_FUNCTIONS
 from nescio.losses import EvidentialLoss
 from nescio.methods._shared import weight_penalty
 from nescio.methods.base import Batch, Method, mean_loss
@@ -26,6 +28,11 @@ class EvidentialMethod(Method, abstract=True):
     weight_decay: float
 
     def __post_init__(self) -> None:
+        # A loss takes functions too. The settings of a method go into model files, which hold names.
+        evidence = getattr(self, "evidence", None)
+        if callable(evidence):
+            names = ", ".join(EVIDENCE_FUNCTIONS)
+            raise InputError(f"evidence must be one of {names}, by its name, got {evidence!r}")
         require_number("weight_decay", self.weight_decay)
         self._make_loss(2, "mean")  # bad settings show here, not in the middle of a training
 

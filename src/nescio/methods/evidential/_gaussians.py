@@ -45,6 +45,11 @@ class ClassGaussians(nn.Module):
         self.register_buffer("least", torch.tensor(-1.0))
         self.register_buffer("most", torch.tensor(0.0))
 
+    @property
+    def covariance(self) -> str:
+        """As the setting of the method has it: "shared" or "class"."""
+        return "shared" if self.is_shared else "class"
+
     def log_density(self, features: Tensor) -> Tensor:
         """ln sum_c N(f; mu_c, Sigma_c) of features (N, F), (N,)."""
         distances = [away.square().sum(1) for away in self._away(features.to(self.means.dtype))]

@@ -16,7 +16,7 @@ from nescio.encoders import Ability, EncoderSpec, features_of
 from nescio.errors import InputError
 from nescio.functional import _dirichlet, squared_error_risk
 from nescio.functional.evidence import exp
-from nescio.methods._shared import linear_head
+from nescio.methods._shared import linear_head, require_built_with
 from nescio.methods._spectral import normalise_layers
 from nescio.methods.base import Batch, FeatureBatch, Method, mean_loss
 from nescio.methods.evidential._gaussians import ClassGaussians
@@ -109,6 +109,8 @@ class DAEDL(Method):
             InputError: If it has no features, or another head.
         """
         if isinstance(module, TwoStage):
+            gaussians = cast(ClassGaussians, module.second_stage)
+            require_built_with("covariance", gaussians.covariance, self.covariance)
             return module
         head = linear_head(module, self.name)
         return self._with_gaussians(module, head.out_features, head.in_features)
@@ -195,8 +197,14 @@ def divergence_from_uniform(evidence: Tensor) -> Tensor:
 
 
 def _prediction(log_alpha: Tensor, raw_labels: Tensor) -> Categorical:
-    """From the logarithms of alpha (N, K): probabilities alpha / S, and the uncertainty K / S, at most 1."""
+    """From the logarithms of alpha (N, K): probabilities alpha / S, and the uncertainty K / S, at most 1.
+
+    It is 1, no answer at all, only where all alpha are equal: small ones may still tell the classes apart.
+    """
     num_classes = log_alpha.shape[1]
     strength = exp(log_alpha).sum(1)
     uncertainty = num_classes / strength.clamp_min(num_classes)
+    says_nothing = log_alpha.amax(1) == log_alpha.amin(1)
+    just_below_one = 1 - torch.finfo(log_alpha.dtype).eps
+    uncertainty = torch.where(says_nothing, uncertainty, uncertainty.clamp_max(just_below_one))
     return Categorical(log_alpha.softmax(1), uncertainty, raw_labels)

@@ -32,8 +32,8 @@ class EDL(EvidentialMethod):
         evidence: The function f from logits to evidence, by its name, as it is stored in the model file:
             "exp", "relu" or "softplus".
         divergence_weight: Weight of the KL term; "auto" for the library's rule, 0.1 min(1, (10 / K)^2.5),
-            and min(1, (10 / K)^2) with "squared_error" and "brier". None, as older model files have it, is
-            "auto".
+            0.1 min(1, (10 / K)^2) with "type2", and min(1, (10 / K)^2) with "squared_error" and "brier".
+            None, as older model files have it, is "auto".
         annealing_epochs: Number of epochs over which the KL term grows to its weight; 0 for none.
         weight_decay: Factor of half the squared weights of the dense layers, which is added to the mean loss.
         output_bias: Initial value of the biases of the last layer; above 0 all ReLU evidence is alive at

@@ -12,6 +12,7 @@ from nescio._checks import at_least_float32, require_whole
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError
 from nescio.functional.evidence import logits_for
+from nescio.methods._shared import require_built_with
 from nescio.methods.base import MOST_MEMBERS
 from nescio.methods.evidential.edl import EDL
 from nescio.opinions.fusion import fuse
@@ -105,6 +106,9 @@ class EDLEnsemble(EDL):
         """
         if not isinstance(module, FusedNetworks):
             raise InputError(f"the method {self.name} builds its members itself; give a network spec")
+        built_by = module.method
+        for setting in ("num_members", "fusion", "evidence"):
+            require_built_with(setting, getattr(built_by, setting), getattr(self, setting))
         return module
 
     def members(self, module: nn.Module) -> list[nn.Module]:

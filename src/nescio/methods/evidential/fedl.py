@@ -15,7 +15,7 @@ from nescio.encoders import Ability, EncoderSpec, features_of, replace_head
 from nescio.errors import InputError
 from nescio.functional import _dirichlet
 from nescio.functional.evidence import exp, softplus
-from nescio.methods._shared import linear_head
+from nescio.methods._shared import linear_head, require_built_with
 from nescio.methods._spectral import normalise_layers
 from nescio.methods.base import Batch, Method, mean_loss
 from nescio.opinions.categorical import Categorical
@@ -99,6 +99,7 @@ class FEDL(Method):
             InputError: If it has no features, or another head.
         """
         if isinstance(module, FlexibleNetwork):
+            require_built_with("head_hidden", cast(_ThreeHeads, module.head).hidden, self.head_hidden)
             return module
         head = linear_head(module, self.name)
         return self._with_heads(module, head.out_features, head.in_features)
@@ -202,6 +203,7 @@ class _ThreeHeads(nn.Module):
 
     def __init__(self, alpha: nn.Module, num_classes: int, num_features: int, hidden: int) -> None:
         super().__init__()
+        self.hidden = hidden
         self.alpha = alpha
         self.share = _perceptron(num_features, hidden, num_classes)
         self.tau = _perceptron(num_features, hidden, 1)

@@ -21,8 +21,8 @@ from nescio.methods._shared import linear_head
 from nescio.methods.base import Batch, FeatureBatch, Method, mean_loss
 from nescio.opinions.opinion import Opinion
 
-# ln of the budget for each latent dimension. Under "normal" the most dense point of a standard normal
-# distribution has the same evidence in any number of dimensions.
+# ln of the budget for each latent dimension: (4 pi)^(d/2) times the density is the evidence under "normal",
+# 2^(d/2) at the most dense point of a standard normal distribution.
 _LOG_BUDGETS = {"normal": 0.5 * math.log(4 * math.pi), "exp": 1.0, "exp-half": 0.5, "constant": 0.0}
 
 # Adam's rate is that of the authors' code.
@@ -197,7 +197,7 @@ def _tune_flow(head: DensityHead, latent: Tensor, weights: Tensor, epochs: int) 
     last_better = 0
     for epoch in range(epochs):
         total = 0.0
-        order = torch.randperm(len(latent), generator=generator).to(latent.device)
+        order = torch.randperm(len(latent), generator=generator, device=generator.device).to(latent.device)
         for start in range(0, len(order), _TUNING_BATCH):
             places = order[start : start + _TUNING_BATCH]
             shares = weights[places]
