@@ -2,8 +2,9 @@
 
 python -m benchmarks.methods     writes benchmarks/results/methods.json
 
-Batches of 256, all taken in turns within one run. A step: loss, gradients, optimiser, of all members. A
-prediction: as `TrainedModel.predict` makes it, with the method's usual number of samples.
+Batches of 256, all taken in turns within one run, in seconds of the processor with one thread; before each
+that counts comes one that does not. A step: loss, gradients, optimiser, of all members. A prediction: as
+`TrainedModel.predict` makes it, with the method's usual number of samples.
 """
 
 import json
@@ -19,7 +20,9 @@ import torch
 from nescio.encoders import LeNetSpec
 from nescio.methods import METHODS, Batch, Dropout, Ensemble, Method, make_method
 
-BATCH, SIZE, REPETITIONS = 256, 60_000, 15
+BATCH = 256
+SIZE = 60_000  # of the training data
+REPETITIONS = 15
 RESULTS = Path(__file__).parent / "results" / "methods.json"
 
 
@@ -82,18 +85,20 @@ def works() -> dict[str, Callable[[], None]]:
 
 
 def times_in_turns(all_works: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
-    """Seconds of each work in each round, without the first."""
+    """Seconds of each work in each round."""
     times: dict[str, list[float]] = {name: [] for name in all_works}
-    for _ in range(repetitions + 1):
+    for _ in range(repetitions):
         for name, work in all_works.items():
-            start = time.perf_counter()
+            work()  # what the work before it left in the caches would count as its own
+            start = time.process_time()
             work()
-            times[name].append(time.perf_counter() - start)
-    return {name: taken[1:] for name, taken in times.items()}
+            times[name].append(time.process_time() - start)
+    return times
 
 
 def main() -> None:
     """Measure, print, keep the ratios, and end with 1 where a promise is missed."""
+    torch.set_num_threads(1)
     times = times_in_turns(works(), REPETITIONS)
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     ratios = {name: seconds / medians[f"softmax {name.split()[1]}"] for name, seconds in medians.items()}
