@@ -366,6 +366,14 @@ def test_a_source_whose_model_is_there_is_not_trained_again(copied):
     assert [each.name for each in _sources_first([edl], copied)] == ["digits/edl-0"]
 
 
+def test_two_experiments_with_one_plan_are_both_run(tmp_path):
+    """Also where their network is a source of a third."""
+    l2 = one("l2")
+    ordered = _sources_first([one("edl"), replace(l2, arm="twin"), l2], tmp_path)
+    assert sorted(each.name for each in ordered) == ["digits/edl-0", "digits/l2-0", "digits/twin-0"]
+    assert ordered[0].plan == l2.plan
+
+
 @pytest.mark.usefixtures("_no_training")
 def test_a_worker_replaces_the_records_of_another_network(copied, tmp_path):
     edl = one("edl").measuring(["known", "rotation"])

@@ -240,7 +240,8 @@ def _run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progr
     for experiment in _sources_first(experiments, folder):
         plans = [experiment.plan, *_sources(experiment.measurements)]
         known = _models(folder, plans) | _record_files(folder, experiment)
-        needed = [training[plan.digest] for plan in plans[1:] if plan.digest in training]
+        # The task of another experiment with the same plan is waited for too: both measure one network.
+        needed = [training[plan.digest] for plan in plans if plan.digest in training]
         reference = task.options(name=experiment.name).remote(
             experiment, str(folder.resolve()), known, threads, *needed
         )
@@ -293,8 +294,8 @@ def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Expe
             first.append(by_plan[digest_of_plan])
         elif not is_trained(plan, folder):
             first.append(Experiment(experiment.comparison, f"source of {experiment.arm}", plan))
-    digests = {each.plan.digest for each in first}
-    rest = [each for each in left if each.plan.digest not in digests]
+    # By identity: two experiments may have the same plan, and both are run.
+    rest = [each for each in left if not any(each is other for other in first)]
     return [*first, *rest]
 
 
