@@ -44,6 +44,24 @@ def test_numbers_of_a_former_version_are_said():
     assert notice[1].endswith("the prior of docs/decisions/0021, on letter, A to T.")
 
 
+def test_results_of_two_networks_are_named():
+    made = []
+    for seed in (0, 1, 2):
+        # The third was trained twice to the same weights.
+        weights = f"{min(seed, 1)}"
+        provenance = {
+            "plain": {"training_seconds": 1.5, "weights": "1"},
+            "posthoc": {"training_seconds": 2.5, "weights": weights},
+        }
+        if seed == 1:
+            del provenance["plain"]["weights"]  # of the time before they were kept
+        made.append(replace(result("edl", seed=seed, posthoc={}), provenance=provenance))
+    (notice,) = make_report(results_of(made)).notices
+    assert notice[0] == "Of two networks:"
+    assert "letter, A to T: EDL (library's default) (0, 1). `nescio study" in notice[1]
+    assert make_report(results_of(made[2:])).notices == []
+
+
 @pytest.mark.parametrize("template", [HTML, MARKDOWN])
 def test_a_report_without_results(template):
     text = render(make_report(EMPTY), template)

@@ -15,7 +15,7 @@ from nescio.studies.report import (
     training_columns,
     write_report,
 )
-from nescio.studies.results import Result, unfinished
+from nescio.studies.results import Result, mixed, unfinished
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._figures import draw
@@ -126,7 +126,27 @@ def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]
 
 
 def _notices(results: SuccessorResults) -> list[tuple[str, str]]:
-    return _of_missing(results) + _of_former(results)
+    return _of_missing(results) + _of_former(results) + _of_mixed(results)
+
+
+def _of_mixed(results: SuccessorResults) -> list[tuple[str, str]]:
+    """The arms whose numbers are of several networks, with the seeds of these."""
+    seeds: dict[str, dict[str, list[str]]] = {}
+    for result in mixed(results.results):
+        seeds.setdefault(result.comparison, {}).setdefault(result.arm, []).append(str(result.seed))
+    said = []
+    for name, each in SETS.items():
+        arms = [f"{label(arm)} ({', '.join(found)})" for arm, found in seeds.get(name, {}).items()]
+        if arms:
+            said.append(f"{each.title}: {', '.join(arms)}")
+    if not said:
+        return []
+    text = (
+        "these were trained again with the same settings after a part of their numbers had been measured, so "
+        "that what is said of them as trained and with temperature and trust is of two networks, here with "
+        f"their seeds: {'; '.join(said)}. `nescio study {NAME} --out DIR` measures them again."
+    )
+    return [("Of two networks:", text)]
 
 
 def _of_former(results: SuccessorResults) -> list[tuple[str, str]]:
