@@ -5,7 +5,10 @@ from tests.studies.page import Page
 from tests.studies.successors.made import EMPTY, result, results_of
 
 from nescio.studies.report import HTML, MARKDOWN, render
-from nescio.studies.successors._report import make_report, missing_results, write
+from nescio.studies.successors._leaderboard import leaderboard
+from nescio.studies.successors._notices import missing_results
+from nescio.studies.successors._report import make_report, write
+from nescio.studies.successors._sets import SETS
 from nescio.studies.successors.experiments import study_of
 
 
@@ -27,21 +30,42 @@ def test_the_study_in_small_from_training_to_report(folder):
 def test_what_is_missing_is_said():
     experiments = study_of().select(["letter", "clinc150"], ["edl", "red"]).experiments
     results = results_of([result("edl", posthoc={}), result("edl", seed=1)], experiments)
+    there = "2 of 3 seeds as trained and 1 of 3 seeds with temperature and trust"
     assert missing_results(results) == {
-        "letter": {"1 of 3 seeds": ["edl"], "nothing": ["red"]},
+        "letter": {there: ["edl"], "nothing": ["red"]},
         "clinc150": {"nothing": ["edl", "red"]},
     }
     (notice,) = make_report(results).notices
-    assert "letter, A to T: 1 of 3 seeds of EDL (library's default), nothing of RED; " in notice[1]
+    assert f"letter, A to T: {there} of EDL (library's default), nothing of RED; " in notice[1]
+
+
+def test_what_was_measured_as_trained_alone_is_not_called_nothing():
+    experiments = study_of().select(["letter"], ["edl", "red"]).experiments
+    made = [result("edl", posthoc={}), result("edl", seed=1, posthoc={}), result("red")]
+    assert missing_results(results_of(made, experiments)) == {
+        "letter": {
+            "2 of 3 seeds": ["edl"],
+            "1 of 3 seeds as trained and none of 3 seeds with temperature and trust": ["red"],
+        }
+    }
 
 
 def test_numbers_of_a_former_version_are_said():
     now = result("edl", posthoc={})
     assert make_report(results_of([now])).notices == []
-    before = [replace(now, settings={"posthoc": {"version": 1}}, seed=seed) for seed in (0, 1)]
-    (notice,) = make_report(results_of(before)).notices
+    before = {"posthoc": {"version": 1}}
+    made = [now]
+    made.append(replace(now, settings=before, seed=1))
+    made.append(replace(result("red", posthoc={}), settings=before))
+    for arm in SETS["cifar5-lenet"].arms:
+        made.append(replace(result(arm, "cifar5-lenet", posthoc={}), settings=before))
+    (notice,) = make_report(results_of(made)).notices
     assert notice[0] == "To be measured again:"
-    assert notice[1].endswith("the prior of docs/decisions/0021, on letter, A to T.")
+    assert notice[1].endswith(
+        "the prior of docs/decisions/0021, on letter, A to T: EDL (library's default) [seed 1], RED; "
+        "CIFAR5 (LeNet): all methods."
+    )
+    assert f"**{notice[0]}** {notice[1]}" in leaderboard(results_of(made))
 
 
 def test_results_of_two_networks_are_named():
@@ -58,7 +82,8 @@ def test_results_of_two_networks_are_named():
         made.append(replace(result("edl", seed=seed, posthoc={}), provenance=provenance))
     (notice,) = make_report(results_of(made)).notices
     assert notice[0] == "Of two networks:"
-    assert "letter, A to T: EDL (library's default) (0, 1). `nescio study" in notice[1]
+    assert "letter, A to T: EDL (library's default) [seed 0, 1]. `nescio study" in notice[1]
+    assert f"**{notice[0]}** {notice[1]}" in leaderboard(results_of(made))
     assert make_report(results_of(made[2:])).notices == []
 
 

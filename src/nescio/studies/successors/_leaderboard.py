@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from nescio.studies._claims import MARKS, NOT_MEASURED
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
+from nescio.studies.successors._notices import to_measure_again
 from nescio.studies.successors._ranks import CRITERIA, ranking
 from nescio.studies.successors._results import (
     PLAIN,
@@ -41,7 +42,10 @@ missing is trained. Then `python tools/leaderboard.py`.
 
 def leaderboard(results: SuccessorResults) -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _verdicts(results), _ranks(results)]
+    parts = [HEAD]
+    for heading, text in to_measure_again(results):
+        parts.append(f"**{heading}** {text}\n")
+    parts += [_verdicts(results), _ranks(results)]
     for name in SETS:
         parts.append(_set_part(results, name))
     parts.append(FOOT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +14,11 @@ from nescio.studies.report import (
     training_columns,
     write_report,
 )
-from nescio.studies.results import Result, mixed, unfinished
-from nescio.studies.successors._arms import label, labels
+from nescio.studies.results import Result
+from nescio.studies.successors._arms import label
 from nescio.studies.successors._claims import check_all
 from nescio.studies.successors._figures import draw
-from nescio.studies.successors._measurements import ComparisonScores, WithPosthoc
+from nescio.studies.successors._notices import notices
 from nescio.studies.successors._results import SuccessorResults
 from nescio.studies.successors._sets import SETS
 from nescio.studies.successors._tables import tables
@@ -65,13 +64,6 @@ DIFFERENCES = (
     "DAEDL has one covariance for all classes on CLINC150 and 20 Newsgroups, where a class has fewer samples "
     "than there are features.",
 )
-NOTHING = "nothing"
-# What differs in numbers of a former version, by the name of the measurement.
-FORMERLY = {
-    WithPosthoc.name: "The scale of the temperature was fitted with one more sample of any class, not yet "
-    "with the prior of docs/decisions/0021, on",
-    ComparisonScores.name: "The Mahalanobis and ViM scores were computed with fewer digits on",
-}
 
 
 def make_report(results: SuccessorResults) -> Report:
@@ -80,7 +72,7 @@ def make_report(results: SuccessorResults) -> Report:
         title=TITLE,
         introduction=INTRODUCTION,
         command=f"nescio study {NAME} --out DIR",
-        notices=_notices(results),
+        notices=notices(results),
         claims=check_all(results),
         tables=tables(results),
         figures=draw(results),
@@ -104,85 +96,6 @@ def write(folder: Path, seeds: int | None = None) -> Path:
         DataError: If a record is damaged, or the folder can't be written to.
     """
     return write_report(make_report(SuccessorResults.read(folder, seeds)), folder)
-
-
-def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]]:
-    """By data set, the arms whose measurements are not all there, by what is there of them.
-
-    Returns:
-        For each data set lists of arms under words such as "2 of 3 seeds", the most seeds first.
-    """
-    planned = Counter((experiment.comparison, experiment.arm) for experiment in results.experiments)
-    done = planned.copy()
-    for experiment in unfinished(results.experiments, results.results):
-        done[experiment.comparison, experiment.arm] -= 1
-    missing: dict[str, dict[str, list[str]]] = {}
-    for (study_set, arm), there in sorted(done.items(), key=lambda item: -item[1]):
-        count = planned[study_set, arm]
-        if there < count:
-            said = f"{there} of {count} seeds" if there else NOTHING
-            missing.setdefault(study_set, {}).setdefault(said, []).append(arm)
-    return missing
-
-
-def _notices(results: SuccessorResults) -> list[tuple[str, str]]:
-    return _of_missing(results) + _of_former(results) + _of_mixed(results)
-
-
-def _of_mixed(results: SuccessorResults) -> list[tuple[str, str]]:
-    """The arms whose numbers are of several networks, with the seeds of these."""
-    seeds: dict[str, dict[str, list[str]]] = {}
-    for result in mixed(results.results):
-        seeds.setdefault(result.comparison, {}).setdefault(result.arm, []).append(str(result.seed))
-    said = []
-    for name, each in SETS.items():
-        arms = [f"{label(arm)} ({', '.join(found)})" for arm, found in seeds.get(name, {}).items()]
-        if arms:
-            said.append(f"{each.title}: {', '.join(arms)}")
-    if not said:
-        return []
-    text = (
-        "these were trained again with the same settings after a part of their numbers had been measured, so "
-        "that what is said of them as trained and with temperature and trust is of two networks, here with "
-        f"their seeds: {'; '.join(said)}. `nescio study {NAME} --out DIR` measures them again."
-    )
-    return [("Of two networks:", text)]
-
-
-def _of_former(results: SuccessorResults) -> list[tuple[str, str]]:
-    """What was measured by a former version of a measurement, and not yet by the present one."""
-    versions = {each.name: each.version for each in (WithPosthoc, ComparisonScores)}
-    titles: dict[str, list[str]] = {}
-    for result in results.results:
-        for name, version in versions.items():
-            title = SETS[result.comparison].title
-            if result.settings.get(name, {}).get("version", version) != version:
-                known = titles.setdefault(name, [])
-                if title not in known:
-                    known.append(title)
-    said = [f"{FORMERLY[name]} {', '.join(found)}" for name, found in titles.items()]
-    if not said:
-        return []
-    return [("To be measured again:", f"{'. '.join(said)}.")]
-
-
-def _of_missing(results: SuccessorResults) -> list[tuple[str, str]]:
-    said = []
-    missing = missing_results(results)
-    for name, each in SETS.items():
-        listed = []
-        for there, arms in missing.get(name, {}).items():
-            of_whom = "" if len(arms) == len(each.arms) else f" of {labels(arms)}"
-            listed.append(f"{there}{of_whom}")
-        if listed:
-            said.append(f"{each.title}: {', '.join(listed)}")
-    if not said:
-        return []
-    text = (
-        f"{'; '.join(said)}. `nescio study {NAME} --out DIR` computes what is missing, where DIR is the "
-        "folder of this report."
-    )
-    return [("Not measured yet, or in part:", text)]
 
 
 def _settings(results: SuccessorResults) -> Table | None:
