@@ -67,6 +67,33 @@ def test_one_method_beats_another(start, method, other, pairs, mark):
     assert "0.9" in found.found
 
 
+def test_means_are_over_the_seeds_that_both_have():
+    made = []
+    for study_set in SETS[:2]:
+        for seed, auroc in enumerate((0.8, 0.9, 0.1)):
+            made.append(result("i-edl", study_set, seed, auroc=auroc))
+        for seed, auroc in enumerate((0.8, 0.8)):
+            made.append(result("edl-paper", study_set, seed, auroc=auroc))
+    found = verdict("I-EDL beats", results_of(made))
+    assert found.mark == REPRODUCED  # with the third seed it would be lost
+    assert found.found == (
+        "2 of 2 won, 0 lost: letter, A to T / letter U to Z 0.850 against 0.800 (2 of 3 seeds), "
+        "CLINC150 / out of scope 0.850 against 0.800 (2 of 3 seeds)"
+    )
+
+
+def test_all_seeds_are_not_counted_and_seeds_of_one_method_alone_are_left_out():
+    made = []
+    for seed in range(3):
+        for arm in ("edl", "softmax"):
+            made.append(result(arm, seed=seed))
+            made.append(result(arm, "mnist", seed=seed))
+    made.append(result("edl", "clinc150"))
+    made.append(result("softmax", "clinc150", seed=1))
+    found = verdict("Of this library: the default loss is as accurate", results_of(made))
+    assert found.found == "below on 0 of 2: letter, A to T 95.0 against 95.0, MNIST 95.0 against 95.0"
+
+
 def test_one_data_set_is_not_enough():
     assert verdict("I-EDL beats", compared("i-edl", "edl-paper", "auroc", [(0.9, 0.8)])) is None
 
