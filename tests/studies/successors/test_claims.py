@@ -35,7 +35,7 @@ def test_without_results_nothing_is_said():
 def test_every_claim_has_a_rule_and_all_arms_are_checked_where_it_says_every():
     for each in CLAIMS:
         assert each.rule
-        assert each.shown_in in ("ranks", "trust")
+        assert each.shown_in in ("ranks", "trust", "letter-known")
     (trust,) = [each for each in check_all(EMPTY) if "help every method" in each.claim.says]
     assert list(trust.verdicts) == [label(arm) for arm in ALL_ARMS]
 
@@ -161,6 +161,14 @@ def test_the_temperature_raises_no_nll(after, mark):
     for study_set, nll in zip(SETS, after, strict=True):
         made.append(result("red", study_set, nll=1.0, posthoc={"nll": 9.0}, temperature={"nll": nll}))
     assert verdict("Of this library: the temperature", results_of(made), "red").mark == mark
+
+
+def test_the_nll_is_said_with_digits_enough_for_the_rule():
+    made = []
+    for study_set in SETS[:2]:
+        made.append(result("red", study_set, nll=0.02, posthoc={}, temperature={"nll": 0.02012}))
+    found = verdict("Of this library: the temperature", results_of(made), "red")
+    assert found.found.startswith("raised on 2 of 2: letter, A to T 0.0201 against 0.0200 (+0.60 %, 1 of 3")
 
 
 @pytest.mark.parametrize(
