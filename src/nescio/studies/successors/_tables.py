@@ -177,8 +177,9 @@ def _ranks_table(results: SuccessorResults) -> Table:
         rows.append((label(arm), ARMS[arm].source, *cells))
     header = ("method", "source", *(title for title, _ in columns))
     caption = (
-        "1 is the best. Ranked over the data sets (for auroc: OOD sets) on which all methods were measured; "
-        "while fewer than two are, those methods that were measured on every data set with at least a third "
-        "of them. The figures say which, and which differences chance may have made."
+        "1 is the best; auroc is by each method's own score. Ranked over the data sets (for auroc: OOD sets) "
+        "on which all methods were measured; while fewer than two are, those methods that were measured on "
+        "every data set with at least a third of them. The figures say which, and which differences chance "
+        "may have made."
     )
     return Table("ranks", "Mean ranks", caption, header, rows)
