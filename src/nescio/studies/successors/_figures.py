@@ -72,6 +72,7 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
     grid = picture.subplots(len(rankings), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
     rows = []
     said = []
+    ranked_over = {", ".join(found.blocks) for _, found in rankings}
     for (variant, found), axes in zip(rankings, grid[:, 0], strict=True):
         draw_ranks(axes, found, VARIANT_TITLES[variant])
         said.append(
@@ -81,13 +82,16 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
         )
         if found.not_ranked:
             said[-1] += f", without {labels(found.not_ranked)}"
+        if len(ranked_over) > 1:
+            said[-1] += f", ranked over {', '.join(found.blocks)}"
         for arm, mean in found.mean_ranks.items():
             rows.append({"variant": variant, "method": arm, "mean_rank": mean})
     caption = (
         "Mean ranks, the best at the left; evidential methods blue, others orange-red. Methods under one "
-        f"bar do not differ by Nemenyi's test at 5 %. {'; '.join(said)}. "
-        f"Ranked over: {', '.join(rankings[0][1].blocks)}."
+        f"bar are not shown to differ by Nemenyi's test at 5 %. {'; '.join(said)}."
     )
+    if len(ranked_over) == 1:
+        caption += f" Ranked over: {', '.join(rankings[0][1].blocks)}."
     return Figure(f"ranks-{criterion.name}", f"Mean ranks by {criterion.title}", caption, picture, rows)
 
 
@@ -97,7 +101,7 @@ def _height(found: Ranking) -> float:
 
 
 def draw_ranks(axes: Axes, found: Ranking, title: str) -> None:
-    """Mean ranks on a line, labels at both sides, and bars over groups that do not differ.
+    """Mean ranks on a line, labels at both sides, and bars over groups that are not shown to differ.
 
     Args:
         axes: Where it is drawn; one unit of its y axis is an inch.
