@@ -66,6 +66,8 @@ def test_deep_ensemble_is_left_out_of_the_paper_s_panels_and_shown_in_its_own(re
     assert [each.name for each in drawn] == ["figure4", "figure4-ensemble", "figure4-honest"]
     assert "Deep Ensemble" not in legend_names(drawn[0].picture)
     assert "Deep Ensemble" in legend_names(drawn[1].picture)
+    columns = [each.picture.legends[0]._ncols for each in drawn]
+    assert columns == [4, 3, 3]  # nine names in three of three
 
 
 def test_means_over_epsilon_leave_zero_out(results):

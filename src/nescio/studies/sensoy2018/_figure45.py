@@ -10,7 +10,7 @@ from nescio.studies._estimates import Estimate, estimate, text_of
 from nescio.studies._figures import THIRD, Curve, Figure, Row
 from nescio.studies.report import Table
 from nescio.studies.sensoy2018._arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
-from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._looks import LEGEND_COLUMNS, curve_rows, in_our_style, look
 from nescio.studies.sensoy2018._results import CIFAR5, MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import FGSM, PGD, TRANSFER
 
@@ -57,7 +57,10 @@ def _paper_panels(
     picture, grid = panels(2)
     for axes, measure in zip(grid[0], ("accuracy", "entropy"), strict=True):
         _draw(axes, results, comparison, FGSM, measure, arms)
-    add_legend(picture)
+    if "ensemble" in arms:
+        add_legend(picture, columns=LEGEND_COLUMNS)
+    else:
+        add_legend(picture)
     caption = (
         f"Fast gradient sign attacks on {_images(results, comparison)} test images, each model attacked by "
         "its own gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker "
@@ -82,7 +85,7 @@ def _honest_panels(results: PaperResults, comparison: str, name: str, title: str
     for axes, attack, measure, heading in places:
         _draw(axes, results, comparison, attack, measure, COMPARED)
         axes.set_title(heading, loc="left", weight="bold", size=11)
-    add_legend(picture)
+    add_legend(picture, columns=LEGEND_COLUMNS)
     caption = (
         "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
         "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
