@@ -292,9 +292,12 @@ def settings_of(loss: str, num_classes: int) -> dict[str, Any]:
 def is_outdated(row: dict[str, Any], loss: str) -> bool:
     """Whether a row was measured with other settings than the method has now.
 
-    Rows from before settings were kept, of softmax and of weights that their key names, have none.
+    Rows from before settings were kept, of softmax and of weights that their key names, have none. Where the
+    weight follows a rule, a row without settings does not say which rule, and counts as outdated.
     """
-    return "method" in row and row["method"] != settings_of(loss, row["num_classes"])
+    if "method" not in row:
+        return loss == "edl" or loss.endswith(":auto")
+    return bool(row["method"] != settings_of(loss, row["num_classes"]))
 
 
 def read_rows() -> dict[str, dict[str, Any]]:
@@ -328,7 +331,8 @@ def train_missing(name: str, losses: Iterable[str], num_seeds: int) -> None:
             key = f"{name} {loss} {seed}"
             row = read_rows().get(key)
             if row is not None and is_outdated(row, loss):
-                print(f"{key}: measured with {row['method']}, now {settings}; training again", flush=True)
+                before = row.get("method", "settings that were not kept")
+                print(f"{key}: measured with {before}, now {settings}; training again", flush=True)
                 row = None
             if row is None:
                 row = measure(comparison, loss, seed)

@@ -271,12 +271,12 @@ def _flood(
     def attack(port: int, process: int) -> int:
         most = resident(process)
         clients = []
-        for _ in range(6):
+        for _ in range(connections):
             client = socket.create_connection(("127.0.0.1", port))
             client.sendall(begin)
             client.setblocking(False)
             clients.append(client)
-        end = time.monotonic() + 5
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             for client in clients:
                 try:

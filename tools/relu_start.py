@@ -40,7 +40,8 @@ def train(
     curve: list[float] = []
     model = TrainedModel.train(
         train_data,
-        EDL(evidence="relu", divergence_weight=1.0, output_bias=output_bias),
+        # Equation 5, as printed: the library's default is another risk by now.
+        EDL(risk="squared_error", evidence="relu", divergence_weight=1.0, output_bias=output_bias),
         LeNetSpec(dropout=dropout, initialisation=initialisation),
         settings,
         held_out=held_out,

@@ -104,6 +104,22 @@ def test_a_row_without_settings_is_kept(results, tiny, trained):
     assert json.loads(results.read_text()) == {"tiny cross_entropy:0.5 0": {"accuracy": 0.75}}
 
 
+def test_a_row_without_settings_whose_weight_follows_a_rule_is_trained_again(results, tiny, trained, capsys):
+    results.write_text(json.dumps({"tiny squared_error:auto 0": {"accuracy": 0.75, "ece": 0.1}}))
+    default_loss.print_table(["tiny"])
+    assert "train them again: tiny squared_error:auto 0\n" in capsys.readouterr().out
+    default_loss.train_missing("tiny", ["squared_error:auto"], 1)
+    assert "measured with settings that were not kept, now " in capsys.readouterr().out
+    assert trained == [("squared_error:auto", 0)]
+    row = json.loads(results.read_text())["tiny squared_error:auto 0"]
+    assert row["method"]["divergence_weight"] == 0.0625  # (10 / 40)^2
+
+
+def test_no_committed_row_has_settings_that_its_method_no_longer_has():
+    for key, row in default_loss.read_rows().items():
+        assert not default_loss.is_outdated(row, key.split(" ")[1]), key
+
+
 def test_a_row_that_another_process_adds_is_not_lost(results, monkeypatch):
     default_loss.add_row("tiny softmax 0", {"accuracy": 0.25})
     is_waiting = threading.Event()

@@ -55,6 +55,10 @@ def test_bad_input_is_refused():
         BeliefDisplay.from_opinions(Categorical(torch.tensor([0.5, 0.5])))
     with pytest.raises(InputError, match="1 to 6 opinions are needed"):
         BeliefDisplay.from_opinions(Opinion(torch.ones(7, 2)))
+    with pytest.raises(InputError, match=r"1 to 6 opinions are needed, got \(0, 2\) and \(0,\)"):
+        BeliefDisplay.from_opinions(Opinion(torch.ones(0, 2)))
+    with pytest.raises(InputError, match=r"1 to 6 opinions are needed, got \(2, 2, 3\) and \(2, 2\)"):
+        BeliefDisplay.from_opinions(Opinion(torch.ones(2, 2, 3)))
     with pytest.raises(InputError, match="names must be those of 1 opinions, got 2"):
         BeliefDisplay([[0.5, 0.2]], [0.3], names=["a", "b"])
     with pytest.raises(InputError, match="most_classes must be a whole number from 1 on, got 0"):

@@ -2,7 +2,7 @@ import pytest
 from tests.studies.small import one
 
 from nescio.errors import DataError
-from nescio.studies.results import Result, ResultSet, find, read_results
+from nescio.studies.results import Result, ResultSet, find, mixed, read_results
 from nescio.studies.runner import store_in
 from nescio.studies.store import Store
 
@@ -48,6 +48,12 @@ def test_read_from_a_store(folder):
     assert result.training == one("edl").plan.description()
     assert result.provenance["known"]["for"] == "digits/edl-0"
     assert result.provenance["known"]["training_seconds"] > 0
+
+
+def test_results_of_different_networks_are_listed():
+    alike = Result("a", "x", 0, provenance={"known": {"training_seconds": 1.5}, "ood": {"weights": "a"}})
+    other = Result("a", "x", 1, provenance={"known": {"weights": "a"}, "ood": {"weights": "b"}})
+    assert mixed([alike, other, Result("a", "x", 2)]) == [other]
 
 
 def test_an_experiment_without_results_is_left_out(tmp_path):

@@ -122,6 +122,81 @@ def test_a_measurement_with_other_settings_lies_beside_the_first(copied):
     assert after[new]["numbers"]["curve"]["epsilon"] == [0.0, 0.2]
 
 
+def as_of_another_network(folder, experiment, names, weights="other"):
+    """Make these records those of a network that is gone; weights None: of the time before digests."""
+    for measurement in experiment.measuring(names).measurements:
+        path = store_in(folder).path(experiment.plan, measurement)
+        content = json.loads(path.read_text())
+        content[PROVENANCE]["training_seconds"] = 0.25
+        if weights is None:
+            del content[PROVENANCE]["weights"]
+        else:
+            content[PROVENANCE]["weights"] = weights
+        path.write_text(json.dumps(content))
+
+
+def provenance_of(folder, experiment, name):
+    (measurement,) = experiment.measuring([name]).measurements
+    return store_in(folder).read(experiment.plan, measurement).provenance
+
+
+def test_a_record_names_the_weights_of_its_network(folder):
+    edl = one("edl")
+    digests = {provenance_of(folder, edl, name)["weights"] for name in MEASURED}
+    assert len(digests) == 1
+    (digest,) = digests
+    assert len(digest) == 20
+    model = train(edl.plan, folder)
+    assert runner._network_of(model)["weights"] == digest
+    assert provenance_of(folder, one("l2"), "known")["weights"] != digest
+    with torch.no_grad():
+        next(iter(model.module.parameters())).add_(1e-3)
+    assert runner._network_of(model)["weights"] != digest
+
+
+@pytest.mark.usefixtures("_no_training")
+@pytest.mark.parametrize("weights", ["other", None])
+def test_what_is_of_another_network_is_measured_again_with_what_is_missing(copied, weights):
+    before = numbers_in(copied)
+    edl = one("edl")
+    (rotation,) = edl.measuring(["rotation"]).measurements
+    store_in(copied).path(edl.plan, rotation).unlink()
+    as_of_another_network(copied, edl, ["known", "training"], weights)
+    said = []
+    _run_one(edl, copied, Progress(said.append))
+    assert said == [
+        "digits/edl-0: training, known in the store of another network than the one at hand, measuring again",
+        "digits/edl-0: training, known, rotation measured",
+    ]
+    assert numbers_in(copied) == before
+    assert len({provenance_of(copied, edl, name)["weights"] for name in MEASURED}) == 1
+
+
+@pytest.mark.usefixtures("_no_training")
+def test_records_of_several_networks_are_made_one_though_none_is_missing(copied):
+    edl = one("edl")
+    as_of_another_network(copied, edl, ["fgsm"])
+    assert missing(edl, copied) == list(edl.measurements)
+    said = []
+    _run_one(edl, copied, Progress(said.append))
+    assert said[-1] == "digits/edl-0: fgsm measured"  # the others are of the network at hand
+    assert missing(edl, copied) == []
+
+
+def test_a_model_that_is_gone_is_trained_again_and_everything_measured_of_it(copied):
+    l2 = one("l2")
+    names = [each.name for each in l2.measurements]
+    as_of_another_network(copied, l2, names)  # as if it had been trained elsewhere
+    assert missing(l2, copied) == []  # they are of one network
+    (known,) = l2.measuring(["known"]).measurements
+    store_in(copied).path(l2.plan, known).unlink()
+    (_run_folder(copied, l2.plan) / "model.safetensors").unlink()
+    said = []
+    _run_one(l2, copied, Progress(said.append))
+    assert said[-1] == f"digits/l2-0: {', '.join(names)} measured"
+    assert len({provenance_of(copied, l2, name)["weights"] for name in names}) == 1
+
+
 def test_a_training_with_other_settings_has_a_folder_of_its_own(folder):
     longer = one("edl", comparison=with_epochs(3))
     assert _run_folder(folder, longer.plan) != _run_folder(folder, one("edl").plan)
@@ -291,11 +366,45 @@ def test_a_source_whose_model_is_there_is_not_trained_again(copied):
     assert [each.name for each in _sources_first([edl], copied)] == ["digits/edl-0"]
 
 
+def test_two_experiments_with_one_plan_are_both_run(tmp_path):
+    """Also where their network is a source of a third."""
+    l2 = one("l2")
+    ordered = _sources_first([one("edl"), replace(l2, arm="twin"), l2], tmp_path)
+    assert sorted(each.name for each in ordered) == ["digits/edl-0", "digits/l2-0", "digits/twin-0"]
+    assert ordered[0].plan == l2.plan
+
+
+@pytest.mark.usefixtures("_no_training")
+def test_a_worker_replaces_the_records_of_another_network(copied, tmp_path):
+    edl = one("edl").measuring(["known", "rotation"])
+    (rotation,) = edl.measuring(["rotation"]).measurements
+    store_in(copied).path(edl.plan, rotation).unlink()
+    as_of_another_network(copied, edl, ["known"])
+    known = runner._models(copied, [edl.plan]) | runner._record_files(copied, edl)
+    files = runner._remote(edl, str(tmp_path / "worker"), known, torch.get_num_threads())
+    replaced = runner._write_files(copied, files, replace=True)
+    assert [name.split("-")[0] for name in replaced] == ["known"]
+    assert provenance_of(copied, edl, "known")["weights"] == provenance_of(copied, edl, "rotation")["weights"]
+    assert missing(edl, copied) == []
+    assert runner._write_files(copied, files, replace=True) == []
+
+
+def test_a_driver_says_what_was_replaced(folder, copied, monkeypatch):
+    edl = one("edl")
+    as_of_another_network(copied, edl, ["known"])
+    monkeypatch.setitem(sys.modules, "ray", Ray(folder, ""))
+    said = []
+    run([edl], copied, "ray", Progress(said.append))
+    assert said[0].startswith("digits/edl-0: of another network, replaced: known-")
+    assert said[1] == "digits/edl-0: done, 0 left"
+    assert missing(edl, copied) == []
+
+
 @pytest.mark.usefixtures("_no_training")
 def test_a_worker_that_shares_no_folder(folder, tmp_path):
     """It gets the models, measures, and gives its model and its records back."""
     edl = one("edl").measuring(["transfer"])
-    known = runner._files_of(folder, [edl.plan, one("l2").plan])
+    known = runner._models(folder, [edl.plan, one("l2").plan])
     assert len(known) == 2
     files = runner._remote(edl, str(tmp_path / "worker"), known, torch.get_num_threads())
     assert len(files) == 2
@@ -310,7 +419,7 @@ def test_a_worker_that_shares_no_folder(folder, tmp_path):
 def test_a_worker_trains_a_source_without_measuring_it(tmp_path, folder):
     source = one("edl").measuring(["transfer"]).measurements[0].source
     only_training = replace(one("l2"), plan=source, measurements=())
-    known = runner._files_of(folder, [source])
+    known = runner._models(folder, [source])
     files = runner._remote(only_training, str(tmp_path), known, torch.get_num_threads())
     assert list(files) == [f"checkpoints/{source.digest}/model.safetensors"]
     assert store_in(tmp_path).paths() == []

@@ -15,6 +15,8 @@ from nescio.studies.store import (
     _file_name_of,
     _read_record,
     _to_json,
+    of_other_network,
+    of_several_networks,
     surroundings,
 )
 
@@ -78,6 +80,29 @@ def test_a_record_is_written_once(store, record):
     before = path.read_bytes()
     store.write(Record(record.measurement, record.training, {"other": 1}))
     assert path.read_bytes() == before
+
+
+def test_a_record_is_replaced_where_that_is_asked(store, record):
+    path = store.write(record)
+    assert store.write(Record(record.measurement, record.training, {"other": 1}), replace=True) == path
+    assert store.read(EDL.plan, KNOWN).numbers == {"other": 1}
+
+
+@pytest.mark.parametrize(
+    ("other", "is_other"),
+    [
+        ({"weights": "a", "training_seconds": 2.0}, False),  # trained again to the same weights
+        ({"weights": "b", "training_seconds": 1.0}, True),
+        ({"training_seconds": 1.0}, False),
+        ({"training_seconds": 1.01}, True),
+        ({}, False),
+    ],
+)
+def test_records_are_of_one_network_by_weights_else_by_seconds(other, is_other):
+    one_network = {"weights": "a", "training_seconds": 1.0}
+    assert of_other_network(one_network, other) == is_other
+    assert of_other_network(other, one_network) == is_other
+    assert of_several_networks([{}, one_network, other]) == is_other
 
 
 def test_a_file_says_first_what_it_is_and_takes_a_line_for_a_list(record):

@@ -36,7 +36,7 @@ class BeliefDisplay:
         bars_: The bars of each opinion.
 
     Raises:
-        InputError: If the shapes do not fit, or there are more than six opinions.
+        InputError: If the shapes do not fit, or there is no opinion or more than six.
 
     Example:
         >>> import torch
@@ -59,11 +59,12 @@ class BeliefDisplay:
     ) -> None:
         self.belief = np.atleast_2d(np.asarray(belief, dtype=float))
         self.uncertainty = np.atleast_1d(np.asarray(uncertainty, dtype=float))
-        count, num_classes = self.belief.shape
-        if count > len(LINE_COLOURS) or self.uncertainty.shape != (count,):
+        count = len(self.belief)
+        is_batch = self.belief.ndim == 2 and self.uncertainty.shape == (count,)
+        if not is_batch or not 1 <= count <= len(LINE_COLOURS):
             expected = f"belief (N, K) and uncertainty (N,) of 1 to {len(LINE_COLOURS)} opinions"
             raise InputError(f"{expected} are needed, got {self.belief.shape} and {self.uncertainty.shape}")
-        self.classes = class_names(classes, num_classes)
+        self.classes = class_names(classes, self.belief.shape[1])
         if names is None and count > 1:
             names = [str(place) for place in range(count)]
         if names is not None and len(names) != count:

@@ -83,7 +83,7 @@ class Results:
 
     @property
     def count(self) -> int:
-        """N."""
+        """How many inputs were answered or not, N."""
         return len(self.labels)
 
     @property

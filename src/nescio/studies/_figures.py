@@ -75,7 +75,9 @@ class Curve:
         lows = []
         highs = []
         for found in self.estimates():
-            mean, low, high = math.nan, math.nan, math.nan
+            mean = math.nan
+            low = math.nan
+            high = math.nan
             if found is not None:
                 mean = scale * found.mean
                 if found.interval is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nescio.studies.store import Record, Store
+from nescio.studies.store import Record, Store, of_several_networks
 from nescio.studies.study import Experiment
 
 
@@ -98,6 +98,11 @@ def unfinished(experiments: Sequence[Experiment], results: Sequence[Result]) -> 
         if any(measurement.name not in present for measurement in experiment.measurements):
             missing.append(experiment)
     return missing
+
+
+def mixed(results: Sequence[Result]) -> list[Result]:
+    """Those of the results whose measurements are of different networks, trained with the same settings."""
+    return [result for result in results if of_several_networks(list(result.provenance.values()))]
 
 
 def _result(experiment: Experiment, records: Mapping[str, Record]) -> Result:

@@ -2,7 +2,8 @@
 
 A training lies in a folder of its own under its digest and goes on where it stopped. Every measurement is in
 the store as soon as it is made. Processes may work side by side on one folder: of those that need the same
-model one trains it, and the others wait.
+model one trains it, and the others wait. Where a model is gone and trained again, what was measured of the
+former one is measured again too: all numbers of an experiment are of one network.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import torch
 
-from nescio._files import write_atomically
+from nescio._files import digest, write_atomically
 from nescio._locks import one_at_a_time
 from nescio._ray import require_place, start_ray
 from nescio.data import load
@@ -24,8 +25,16 @@ from nescio.data._folders import RUN_MODEL
 from nescio.errors import NescioWarning
 from nescio.inference.model import TrainedModel
 from nescio.studies.measurement import Measurement
-from nescio.studies.plan import TrainingPlan
-from nescio.studies.store import Record, Store, surroundings
+from nescio.studies.plan import DIGEST_LENGTH, TrainingPlan
+from nescio.studies.store import (
+    TRAINING_SECONDS,
+    WEIGHTS,
+    Record,
+    Store,
+    of_other_network,
+    of_several_networks,
+    surroundings,
+)
 from nescio.studies.study import Experiment
 
 RETRIES = 10  # of a task whose worker or node died
@@ -78,9 +87,29 @@ def run(
 
 
 def missing(experiment: Experiment, folder: Path) -> list[Measurement]:
-    """The measurements of an experiment that are not in the store."""
+    """The measurements of an experiment that are not in the store.
+
+    Where those that are there are of several networks, all of them: what is of the network at hand stays.
+
+    Raises:
+        DataError: If a record is damaged.
+    """
+    records = _records(experiment, folder)
+    if of_several_networks([record.provenance for record in records.values()]):
+        return list(experiment.measurements)
+    return [each for each in experiment.measurements if each.name not in records]
+
+
+def _records(experiment: Experiment, folder: Path) -> dict[str, Record]:
+    """What the store has of an experiment in the present versions, by the name of the measurement."""
     store = store_in(folder)
-    return [each for each in experiment.measurements if not store.has(experiment.plan, each)]
+    records = {}
+    for measurement in experiment.measurements:
+        if store.has(experiment.plan, measurement):
+            record = store.read(experiment.plan, measurement)
+            assert record is not None
+            records[measurement.name] = record
+    return records
 
 
 def is_trained(plan: TrainingPlan, folder: Path) -> bool:
@@ -106,31 +135,38 @@ def _run_one(experiment: Experiment, folder: Path, progress: Progress | None = N
     if not missing(experiment, folder):
         return
     model = train(experiment.plan, folder, experiment.name, progress)
+    network = _network_of(model)
+    # Asked after the training: another process may have measured while this one waited for the model.
+    records = _records(experiment, folder)
+    former = [name for name, record in records.items() if of_other_network(record.provenance, network)]
+    if former:
+        progress.say(
+            f"{experiment.name}: {', '.join(former)} in the store of another network than the one at hand, "
+            "measuring again"
+        )
     measured = []
-    # Asked again: another process may have measured while this one waited for the model.
-    for measurement in missing(experiment, folder):
+    for measurement in experiment.measurements:
+        if measurement.name in records and measurement.name not in former:
+            continue
         source_name = f"{experiment.name}, source of {measurement.name}"
         sources = [train(plan, folder, source_name, progress) for plan in measurement.sources]
         start = time.perf_counter()
         numbers = measurement.run(model, sources)
         seconds = time.perf_counter() - start
-        provenance = _provenance(experiment.name, model, seconds)
+        provenance = {"for": experiment.name, **surroundings(), "seconds": round(seconds, 2), **network}
         record = Record(measurement.settings(), experiment.plan.description(), numbers, provenance)
-        store_in(folder).write(record)
+        store_in(folder).write(record, replace=measurement.name in former)
         measured.append(measurement.name)
     progress.finished(experiment.name)
     if measured:
         progress.say(f"{experiment.name}: {', '.join(measured)} measured")
 
 
-def _provenance(name: str, model: TrainedModel, seconds: float) -> dict[str, Any]:
+def _network_of(model: TrainedModel) -> dict[str, Any]:
+    """What tells a network from others that were trained with the same settings."""
+    tensors = {name: tensor.cpu() for name, tensor in model.module.state_dict().items()}
     training_seconds = sum(row["seconds"] for row in model.training["history"])
-    return {
-        "for": name,
-        **surroundings(),
-        "seconds": round(seconds, 2),
-        "training_seconds": round(training_seconds, 2),
-    }
+    return {TRAINING_SECONDS: round(training_seconds, 2), WEIGHTS: digest(tensors)[:DIGEST_LENGTH]}
 
 
 def _run_folder(folder: Path, plan: TrainingPlan) -> Path:
@@ -202,9 +238,10 @@ def _run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progr
     running: dict[Any, Experiment] = {}
     training: dict[str, Any] = {}  # by the digest of its plan, the task that makes a model
     for experiment in _sources_first(experiments, folder):
-        plans = [experiment.plan, *_sources(experiment)]
-        known = _files_of(folder, plans)
-        needed = [training[plan.digest] for plan in plans[1:] if plan.digest in training]
+        plans = [experiment.plan, *_sources(experiment.measurements)]
+        known = _models(folder, plans) | _record_files(folder, experiment)
+        # The task of another experiment with the same plan is waited for too: both measure one network.
+        needed = [training[plan.digest] for plan in plans if plan.digest in training]
         reference = task.options(name=experiment.name).remote(
             experiment, str(folder.resolve()), known, threads, *needed
         )
@@ -215,8 +252,10 @@ def _run_on_ray(experiments: Sequence[Experiment], folder: Path, progress: Progr
         (done,), _ = ray.wait(list(running), num_returns=1)
         experiment = running.pop(done)
         try:
-            _write_files(folder, ray.get(done))
+            replaced = _write_files(folder, ray.get(done), replace=True)
             progress.finished(experiment.name)
+            if replaced:
+                progress.say(f"{experiment.name}: of another network, replaced: {', '.join(replaced)}")
             progress.say(f"{experiment.name}: done, {len(running)} left")
         except Exception as error:  # noqa: BLE001 - it ends the run, but not before the others' results are kept
             progress.say(f"{experiment.name}: failed, {len(running)} left")
@@ -237,31 +276,38 @@ def _most_processors(ray: Any) -> float:
 def _sources_first(experiments: Sequence[Experiment], folder: Path) -> list[Experiment]:
     """Those with something missing, and before them the trainings whose models they need."""
     left = []
+    sources: dict[str, tuple[Experiment, TrainingPlan]] = {}
     for experiment in experiments:
-        names = [each.name for each in missing(experiment, folder)]
-        if names:
-            left.append(experiment.measuring(names))
+        to_measure = missing(experiment, folder)
+        if not to_measure:
+            continue
+        left.append(experiment)
+        if not is_trained(experiment.plan, folder):
+            # Of a network that is trained again nothing is there, whatever there is of a former one.
+            to_measure = list(experiment.measurements)
+        for plan in _sources(to_measure):
+            sources.setdefault(plan.digest, (experiment, plan))
     by_plan = {each.plan.digest: each for each in left}
-    first: dict[str, Experiment] = {}
-    for experiment in left:
-        for plan in _sources(experiment):
-            if plan.digest in by_plan:
-                first[plan.digest] = by_plan[plan.digest]
-            elif not is_trained(plan, folder):
-                first[plan.digest] = Experiment(experiment.comparison, f"source of {experiment.arm}", plan)
-    rest = [each for each in left if each.plan.digest not in first]
-    return [*first.values(), *rest]
+    first: list[Experiment] = []
+    for digest_of_plan, (experiment, plan) in sources.items():
+        if digest_of_plan in by_plan:
+            first.append(by_plan[digest_of_plan])
+        elif not is_trained(plan, folder):
+            first.append(Experiment(experiment.comparison, f"source of {experiment.arm}", plan))
+    # By identity: two experiments may have the same plan, and both are run.
+    rest = [each for each in left if not any(each is other for other in first)]
+    return [*first, *rest]
 
 
-def _sources(experiment: Experiment) -> list[TrainingPlan]:
+def _sources(measurements: Sequence[Measurement]) -> list[TrainingPlan]:
     found: dict[str, TrainingPlan] = {}
-    for measurement in experiment.measurements:
+    for measurement in measurements:
         for plan in measurement.sources:
             found[plan.digest] = plan
     return list(found.values())
 
 
-def _files_of(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
+def _models(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
     """The models of these plans that are here."""
     files = {}
     for plan in plans:
@@ -271,11 +317,36 @@ def _files_of(folder: Path, plans: Sequence[TrainingPlan]) -> Files:
     return files
 
 
-def _write_files(folder: Path, files: Files) -> None:
-    """Put files in place; what is there is the same, and stays."""
+def _record_files(folder: Path, experiment: Experiment) -> Files:
+    """The records of an experiment that are here."""
+    files = {}
+    for measurement in experiment.measurements:
+        path = store_in(folder).path(experiment.plan, measurement)
+        if path.exists():
+            files[str(path.relative_to(folder))] = path.read_bytes()
+    return files
+
+
+def _write_files(folder: Path, files: Files, replace: bool = False) -> list[str]:
+    """Put files in place.
+
+    Args:
+        folder: The folder of the study.
+        files: What is put there.
+        replace: Whether files that are there and differ are replaced; else they stay.
+
+    Returns:
+        The names of the files that were replaced.
+    """
+    replaced = []
     for place, content in files.items():
-        if not (folder / place).exists():
-            write_atomically(folder / place, content)
+        path = folder / place
+        if not path.exists():
+            write_atomically(path, content)
+        elif replace and path.read_bytes() != content:
+            write_atomically(path, content)
+            replaced.append(path.name)
+    return replaced
 
 
 def _remote(experiment: Experiment, folder: str, known: Files, threads: int, *needed: Files) -> Files:
@@ -286,8 +357,4 @@ def _remote(experiment: Experiment, folder: str, known: Files, threads: int, *ne
         _write_files(here, files)
     train(experiment.plan, here, experiment.name)
     _run_one(experiment, here)
-    files = _files_of(here, [experiment.plan])
-    for measurement in experiment.measurements:
-        path = store_in(here).path(experiment.plan, measurement)
-        files[str(path.relative_to(here))] = path.read_bytes()
-    return files
+    return _models(here, [experiment.plan]) | _record_files(here, experiment)

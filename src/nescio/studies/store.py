@@ -1,8 +1,10 @@
 """Store: measurements as small JSON files, each under the digest of all that it depends on.
 
 A file says first what was measured and trained, then the numbers and a digest of them, then where and when
-they were made, which is no part of a digest. It is written once, in one step, and never changed: a
-measurement with other settings lies elsewhere. What is not there has not been measured.
+they were made, which is no part of a digest. It is written in one step: a measurement with other settings
+lies elsewhere. It is replaced in one case alone, where its network is gone and another one was trained with
+the same settings: then all records of that training are made anew, so that they are of one network. What is
+not there has not been measured.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,9 @@ FORMAT = 3
 PROVENANCE = "made"  # its key in files of this format
 NUMBERS_DIGEST = "numbers_digest"
 VERSIONS_OF = ("nescio", "torch", "numpy", "scikit-learn")
+# What tells networks that were trained with the same settings apart, by its key in the provenance.
+WEIGHTS = "weights"  # a digest of them
+TRAINING_SECONDS = "training_seconds"  # for records from before digests of weights were kept
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Record:
         measurement: The settings of the measurement.
         training: The description of the training.
         numbers: What was measured.
-        provenance: Which experiment it was for, where it was made, and how long it took.
+        provenance: Which experiment it was for, of which network, where it was made, and how long it took.
     """
 
     measurement: Mapping[str, Any]
@@ -89,16 +94,49 @@ class Store:
                 return path
         return None
 
-    def write(self, record: Record) -> Path:
-        """Keep a record; one that is there already stays as it is. Gives its path."""
+    def write(self, record: Record, replace: bool = False) -> Path:
+        """Keep a record; one that is there already stays as it is. Gives its path.
+
+        Args:
+            record: What is kept.
+            replace: Whether it takes the place of one that is there, which is of another network.
+        """
         path = self.folder / record.file_name
-        if not path.exists():
+        if replace or not path.exists():
             write_atomically(path, _to_json(record).encode())
         return path
 
     def paths(self) -> list[Path]:
         """All records that are there, by name."""
         return sorted(self.folder.glob("*.json"))
+
+
+def of_other_network(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two measurements of one training are of two networks.
+
+    By the digests of the weights, else by the seconds of the training; where one of them says neither, they
+    count as being of the same.
+
+    Args:
+        one, other: The provenance of each.
+
+    Example:
+        >>> of_other_network({"weights": "a", "training_seconds": 1.0}, {"training_seconds": 2.0})
+        True
+    """
+    for key in (WEIGHTS, TRAINING_SECONDS):
+        if key in one and key in other:
+            return bool(one[key] != other[key])
+    return False
+
+
+def of_several_networks(provenances: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether measurements of one training are of more than one network."""
+    for place, one in enumerate(provenances):
+        for other in provenances[:place]:
+            if of_other_network(one, other):
+                return True
+    return False
 
 
 def _file_name_of(measurement: Mapping[str, Any], training: Mapping[str, Any]) -> str:

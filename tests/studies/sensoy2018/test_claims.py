@@ -42,6 +42,21 @@ def test_every_claim_names_what_shows_it():
     shown = {claim.shown_in.removesuffix("-honest") for claim in CLAIMS}
     tables = {"table1-mnist", "table1-cifar5"}
     assert shown == tables | {"figure1", "figure2", "figure3", "figure4", "figure5", "losses"}
+    for claim in CLAIMS:
+        # What is said of wrong answers under attack, and PGD, is in the panels beside the paper's.
+        is_beside = "entropy of all wrong images" in claim.rule
+        assert claim.shown_in.endswith("-honest") == is_beside, claim.says
+
+
+def test_what_a_mean_under_attack_is_over_is_said():
+    rules = {claim.says: claim.rule for claim in CLAIMS}
+    assert rules["Under attack on MNIST, Dropout has the highest accuracy"].endswith(
+        "(FGSM, over epsilons from 0.1 to 1 and 3 seeds of L2, EDL, EDL (as printed), one seed of each other)"
+    )
+    assert (
+        "(PGD, over epsilons from 0.01 to 0.08 and 3 seeds of L2,"
+        in rules["Endurance against attacks, CIFAR5"]
+    )
 
 
 def test_edl_is_checked_as_it_is_and_as_printed_and_the_notebook_s_where_it_was_measured():

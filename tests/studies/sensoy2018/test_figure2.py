@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 from tests.studies.sensoy2018.lines import has_band, lines
-from tests.studies.sensoy2018.made import EMPTY
+from tests.studies.sensoy2018.made import EMPTY, result, results_of
 
 from nescio.studies.sensoy2018 import _figure2 as figure2
 
@@ -24,3 +25,24 @@ def test_figure2(results):
         assert has_band(axes, 0)
         assert has_band(axes, 1)
         assert axes.get_xlim()[1] > 1
+
+
+def test_few_images_have_no_band_and_the_panel_reaches_from_the_lowest_mean_to_the_highest():
+    threshold = {
+        "threshold": [0.0, 0.25, 0.5, 0.75, 1.0],
+        "coverage": [0.0, 0.0002, 0.0099, 0.01, 1.0],
+        "accuracy": [None, 1.0, 1.0, 0.99, 0.9],
+    }
+    made = results_of([result("edl", known={"images": 10_000, "threshold": threshold})])
+    (figure,) = figure2.draw(made)
+    above = figure.picture.axes[0]
+    (path,) = above.collections[0].get_paths()
+    assert path.vertices[:, 0].min() == 0.75  # 100 images are answered there, 99 before
+    assert above.get_ylim() == pytest.approx((90 - 0.8, 100 + 0.8))
+    assert "none where fewer than 100 images are answered" in figure.caption
+
+
+def test_a_panel_of_one_accuracy_has_some_height():
+    threshold = {"threshold": [0.0, 1.0], "coverage": [1.0, 1.0], "accuracy": [0.9, 0.9]}
+    (figure,) = figure2.draw(results_of([result("edl", known={"images": 200, "threshold": threshold})]))
+    assert figure.picture.axes[0].get_ylim() == pytest.approx((89, 91))

@@ -52,6 +52,24 @@ def test_who_was_not_shown_images_made_on_l2_is_named(results):
     assert "is shown them. Not measured for EDL. PGD takes" in honest.caption
 
 
+def test_who_was_shown_images_of_a_former_l2_network_is_named(results):
+    for caption in (figure45.draw(results)[-1].caption, figure45.table(results, "digits").caption):
+        assert "former L2" not in caption
+    changed = []
+    for each in results.results:
+        if each.arm in ("edl", "edl-printed") and "transfer" in each.settings:
+            transfer = each.settings["transfer"]
+            source = transfer["source"]
+            training = {**source["training"], "epochs": 1}
+            transfer = {**transfer, "source": {**source, "training": training}}
+            each = replace(each, settings={**each.settings, "transfer": transfer})
+        changed.append(each)
+    former = PaperResults(changed, "quick")
+    said = "EDL, EDL (as printed) were shown images of a former L2 network (epochs 1 instead of 2). "
+    assert said in figure45.draw(former)[-1].caption
+    assert said in figure45.table(former, "digits").caption
+
+
 def test_the_same_draws_in_every_step_are_named(results):
     (dropout,) = results.of("digits", "dropout")
     settings = {**dropout.settings, "pgd": {**dropout.settings["pgd"], "fresh_draws": False}}
@@ -66,6 +84,8 @@ def test_deep_ensemble_is_left_out_of_the_paper_s_panels_and_shown_in_its_own(re
     assert [each.name for each in drawn] == ["figure4", "figure4-ensemble", "figure4-honest"]
     assert "Deep Ensemble" not in legend_names(drawn[0].picture)
     assert "Deep Ensemble" in legend_names(drawn[1].picture)
+    columns = [each.picture.legends[0]._ncols for each in drawn]
+    assert columns == [4, 3, 3]  # nine names in three of three
 
 
 def test_means_over_epsilon_leave_zero_out(results):

@@ -79,10 +79,35 @@ def test_nearly_deterministic_networks_are_said_to_be_so():
     assert said.startswith(" FFGU on CIFAR5: at full weight one nat for each weight is 242 nats an image")
     assert "at most 1.6" in said
     assert "sigma of 0.0001, which 1860 steps" in said
-    assert "L2 43%, FFGU 43%" in said
+    assert said.endswith(
+        "and the doubt of FFGU (43%) is that of a softmax network rather than of many (mean entropy on the "
+        "unseen classes: L2 43%)."
+    )
     assert said.count(". ") == 1  # two sentences
     assert said in table1.tables(made)[1].caption
     assert said not in table1.tables(made)[0].caption
+
+
+def entropies_on_cifar5(**values):
+    made = []
+    for arm, value in values.items():
+        ood = {"scores": {"ood_mean_entropy": value}}
+        made.append(Result("cifar5", arm, 0, {"ood": ood}, training=TRAINING))
+    return results_of(made)
+
+
+def test_only_those_that_doubt_as_softmax_does_are_said_to():
+    said = table1.nearly_deterministic(entropies_on_cifar5(l2=0.38, ffgu=0.38, fflu=0.51, mnfg=0.34))
+    assert said.endswith(
+        "close to deterministic, and the doubt of FFGU (38%), MNFG (34%) is that of a softmax network rather "
+        "than of many (mean entropy on the unseen classes: L2 38%), that of FFLU (51%) is not."
+    )
+    said = table1.nearly_deterministic(entropies_on_cifar5(l2=0.38, fflu=0.51))
+    assert said.endswith(
+        "but their doubt is not that of a softmax network (mean entropy on the unseen "
+        "classes: L2 38%, FFLU (51%))."
+    )
+    assert table1.nearly_deterministic(entropies_on_cifar5(fflu=0.51)).endswith("close to deterministic.")
 
 
 def test_large_sigmas_are_not():

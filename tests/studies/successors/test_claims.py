@@ -35,7 +35,7 @@ def test_without_results_nothing_is_said():
 def test_every_claim_has_a_rule_and_all_arms_are_checked_where_it_says_every():
     for each in CLAIMS:
         assert each.rule
-        assert each.shown_in in ("ranks", "trust")
+        assert each.shown_in in ("ranks", "trust", "letter-known")
     (trust,) = [each for each in check_all(EMPTY) if "help every method" in each.claim.says]
     assert list(trust.verdicts) == [label(arm) for arm in ALL_ARMS]
 
@@ -65,6 +65,33 @@ def test_one_method_beats_another(start, method, other, pairs, mark):
     found = verdict(start, compared(method, other, "auroc", pairs))
     assert found.mark == mark
     assert "0.9" in found.found
+
+
+def test_means_are_over_the_seeds_that_both_have():
+    made = []
+    for study_set in SETS[:2]:
+        for seed, auroc in enumerate((0.8, 0.9, 0.1)):
+            made.append(result("i-edl", study_set, seed, auroc=auroc))
+        for seed, auroc in enumerate((0.8, 0.8)):
+            made.append(result("edl-paper", study_set, seed, auroc=auroc))
+    found = verdict("I-EDL beats", results_of(made))
+    assert found.mark == REPRODUCED  # with the third seed it would be lost
+    assert found.found == (
+        "2 of 2 won, 0 lost: letter, A to T / letter U to Z 0.850 against 0.800 (2 of 3 seeds), "
+        "CLINC150 / out of scope 0.850 against 0.800 (2 of 3 seeds)"
+    )
+
+
+def test_all_seeds_are_not_counted_and_seeds_of_one_method_alone_are_left_out():
+    made = []
+    for seed in range(3):
+        for arm in ("edl", "softmax"):
+            made.append(result(arm, seed=seed))
+            made.append(result(arm, "mnist", seed=seed))
+    made.append(result("edl", "clinc150"))
+    made.append(result("softmax", "clinc150", seed=1))
+    found = verdict("Of this library: the default loss is as accurate", results_of(made))
+    assert found.found == "below on 0 of 2: letter, A to T 95.0 against 95.0, MNIST 95.0 against 95.0"
 
 
 def test_one_data_set_is_not_enough():
@@ -134,6 +161,14 @@ def test_the_temperature_raises_no_nll(after, mark):
     for study_set, nll in zip(SETS, after, strict=True):
         made.append(result("red", study_set, nll=1.0, posthoc={"nll": 9.0}, temperature={"nll": nll}))
     assert verdict("Of this library: the temperature", results_of(made), "red").mark == mark
+
+
+def test_the_nll_is_said_with_digits_enough_for_the_rule():
+    made = []
+    for study_set in SETS[:2]:
+        made.append(result("red", study_set, nll=0.02, posthoc={}, temperature={"nll": 0.02012}))
+    found = verdict("Of this library: the temperature", results_of(made), "red")
+    assert found.found.startswith("raised on 2 of 2: letter, A to T 0.0201 against 0.0200 (+0.60 %, 1 of 3")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,26 @@ def test_ranks_are_sorted_by_auroc():
     rows = rows_of(page, "Mean ranks")
     assert rows[0][:2] == ["EDL ensemble, distilled", "1.0"]
     assert "With temperature and trust: not measured." in page
-    assert "may differ by less than this by chance: AUROC" in page
+    assert "may differ by less than this by chance: AUROC, own score " in page
+    assert "| as trained | AUROC, own score | ACCURACY | NLL | ECE | AURC |" in page
+    assert 'Where it says\n"own score" it is by the score of the method\'s authors' in page
+
+
+def test_a_method_without_one_of_the_numbers_has_a_dash_there():
+    everything = []
+    for name in ("letter", "clinc150"):
+        for place, arm in enumerate(ALL_ARMS):
+            everything.append(result(arm, name, auroc=0.5 + place / 100, accuracy=0.5 + place / 100))
+    for each in everything:
+        if each.arm == "red":
+            each.numbers["plain"]["ood"] = {}
+    page = leaderboard(results_of(everything))
+    rows = {row[0]: row for row in rows_of(page, "Mean ranks")}
+    assert rows["RED"][1:3] == ["-", "14.0"]
+    assert list(rows)[-1] == "RED"
+    assert rows["Softmax"][1:3] == ["16.0", "17.0"]
+    assert "Not ranked" not in page
+    assert {row[0]: row for row in rows_of(page, "CLINC150")}["RED"][7] == "not measured"
 
 
 def test_verdicts_are_counted():

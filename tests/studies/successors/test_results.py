@@ -23,6 +23,14 @@ def test_numbers_by_variant():
     assert EMPTY.measured_sets() == []
 
 
+def test_numbers_by_seed():
+    made = [result("edl", seed=2, nll=0.5), result("edl", nll=0.3, posthoc={"nll": 0.2}, temperature={})]
+    results = results_of(made)
+    assert results.by_seed("letter", "edl", PLAIN, "scores", "nll") == {0: 0.3, 2: 0.5}
+    assert results.by_seed("letter", "edl", POSTHOC, "scores", "nll") == {0: 0.2}
+    assert results.by_seed("letter", "red", PLAIN, "scores", "nll") == {}
+
+
 def test_the_own_score_is_that_of_the_arm():
     results = results_of([result("softmax", auroc=0.8), result("dropout", auroc=0.7)])
     (found,) = results.results[:1]

@@ -13,7 +13,8 @@ def test_mean_and_spread(values, text):
 
 
 def made():
-    first = result("edl", accuracy=0.97, ece=0.01, nll=0.25, aurc=0.002, auroc=0.81, posthoc={"auroc": 0.94})
+    posthoc = {"posthoc": {"auroc": 0.94}, "temperature": {"nll": 0.25252}}
+    first = result("edl", accuracy=0.97, ece=0.01, nll=0.25, aurc=0.002, auroc=0.81, **posthoc)
     second = result("edl", seed=1, accuracy=0.95, ece=0.03, nll=0.35, aurc=0.004, auroc=0.83)
     softmax = result("softmax")
     of_scores = {name: {"auroc": 0.7, "aupr": 0.6, "fpr95": 0.5} for name in SCORE_LABELS}
@@ -24,12 +25,14 @@ def made():
 def test_a_table_of_known_inputs_and_one_for_each_ood_set():
     ranks, known, ood = tables(made())
     assert ranks.name == "ranks"
-    assert len(known.rows) == 2 * len(ALL_ARMS)
+    assert len(known.rows) == 3 * len(ALL_ARMS)
     rows = {row[:2]: row for row in known.rows}
     row = rows["EDL (library's default)", "as trained"]
-    assert row[2:7] == ("2", "96.00 ± 1.41", "2.00 ± 1.41", "0.300 ± 0.071", "3.00 ± 1.41")
+    assert row[2:7] == ("2", "96.00 ± 1.41", "2.00 ± 1.41", "0.3000 ± 0.0707", "3.00 ± 1.41")
     assert row[-2:] == ("1", "1")
     assert rows["RED", "as trained"][3] == NOT_MEASURED
+    assert rows["EDL (library's default)", "with temperature"][5] == "0.2525"
+    assert "at most 0.3 of a pass (`benchmarks/trust.py`), on a small network" in known.caption
     found = {row[:2]: row for row in ood.rows}
     assert found["EDL (library's default)", "with temperature and trust"][2] == "0.9400"
     assert found["Softmax: energy", "score alone"][2:] == ("0.7000", "-", "0.6000", "50.0", "-")

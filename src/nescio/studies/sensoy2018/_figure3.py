@@ -10,7 +10,7 @@ from nescio.studies._estimates import text_of
 from nescio.studies._figures import Curve, Figure, Row
 from nescio.studies.report import Table
 from nescio.studies.sensoy2018._arms import COMPARED, label
-from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._looks import LEGEND_COLUMNS, curve_rows, in_our_style, look
 from nescio.studies.sensoy2018._results import CIFAR5, OOD_TITLES, TITLES, PaperResults
 from nescio.studies.sensoy2018._table1 import nearly_deterministic
 from nescio.studies.sensoy2018.presets import OOD
@@ -48,7 +48,7 @@ def draw(results: PaperResults) -> list[Figure]:
         axes.set_title(title, loc="left", weight="bold", size=11)
         rows += curve_rows(results, comparison, COMPARED, OOD, _lists)
     grid[0][0].set_ylabel("share up to this entropy")
-    add_legend(picture)
+    add_legend(picture, columns=LEGEND_COLUMNS)
     caption = (
         "Empirical distribution of the entropy of the predicted probabilities on images of no known class. "
         "The further to the bottom right, the more of them are met with doubt. The bands are 95% intervals: "

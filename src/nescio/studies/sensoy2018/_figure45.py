@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nescio.plots import add_legend, draw_band, panels
 from nescio.studies._estimates import Estimate, estimate, text_of
 from nescio.studies._figures import THIRD, Curve, Figure, Row
+from nescio.studies.plan import digest_of
 from nescio.studies.report import Table
 from nescio.studies.sensoy2018._arms import COMPARED, SOURCE, WITHOUT_ENSEMBLE, label, labels
-from nescio.studies.sensoy2018._looks import curve_rows, in_our_style, look
+from nescio.studies.sensoy2018._looks import LEGEND_COLUMNS, curve_rows, in_our_style, look
 from nescio.studies.sensoy2018._results import CIFAR5, MNIST, TITLES, PaperResults
 from nescio.studies.sensoy2018.presets import FGSM, PGD, TRANSFER
 
@@ -57,7 +58,10 @@ def _paper_panels(
     picture, grid = panels(2)
     for axes, measure in zip(grid[0], ("accuracy", "entropy"), strict=True):
         _draw(axes, results, comparison, FGSM, measure, arms)
-    add_legend(picture)
+    if "ensemble" in arms:
+        add_legend(picture, columns=LEGEND_COLUMNS)
+    else:
+        add_legend(picture)
     caption = (
         f"Fast gradient sign attacks on {_images(results, comparison)} test images, each model attacked by "
         "its own gradient; u = 1 counts as wrong. A method that draws answers with draws that its attacker "
@@ -82,11 +86,12 @@ def _honest_panels(results: PaperResults, comparison: str, name: str, title: str
     for axes, attack, measure, heading in places:
         _draw(axes, results, comparison, attack, measure, COMPARED)
         axes.set_title(heading, loc="left", weight="bold", size=11)
-    add_legend(picture)
+    add_legend(picture, columns=LEGEND_COLUMNS)
     caption = (
         "An image whose gradient is exactly zero can't be moved by an attack that follows it, which looks "
         "like strength and is none; at epsilon 0 are the images as they are. Images made on L2 need no "
-        f"gradient of the model that is shown them. {_without_transfer(results, comparison)}PGD takes "
+        f"gradient of the model that is shown them. {_without_transfer(results, comparison)}"
+        f"{_former_source(results, comparison)}PGD takes "
         f"{_steps(results, comparison)} smaller steps from a start drawn at random. "
         f"{_draws(results, comparison)}Where few images are wrong, at a small epsilon, so few are in the "
         f"mean. {BANDS}"
@@ -105,6 +110,43 @@ def _without_transfer(results: PaperResults, comparison: str) -> str:
     if not others:
         return ""
     return f"Not measured for {labels(others)}. "
+
+
+def _former_source(results: PaperResults, comparison: str) -> str:
+    """Which methods were shown images of an L2 network with other settings than that of now, in words."""
+    present = [_without_seed(result.training) for result in results.of(comparison, SOURCE)]
+    if not present:
+        return ""
+    now = present[0]
+    arms: dict[str, dict[str, None]] = {}  # by what differs, each arm once
+    for arm in results.compared(comparison, TRANSFER):
+        for result in results.of(comparison, arm):
+            source = result.settings.get(TRANSFER, {}).get("source")
+            if source is None or digest_of(_without_seed(source)) == digest_of(now):
+                continue
+            difference = _difference(_without_seed(source), now)
+            arms.setdefault(difference, {})[arm] = None
+    said = ""
+    for difference, shown in arms.items():
+        said += f"{labels(shown)} were shown images of a former L2 network{difference}. "
+    return said
+
+
+def _without_seed(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a training, whatever its seed."""
+    settings = {name: value for name, value in training["training"].items() if name != "seed"}
+    return {**training, "training": settings}
+
+
+def _difference(former: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How the training of a former network differs from that of now."""
+    said = []
+    for name, value in former["training"].items():
+        if value != now["training"].get(name):
+            said.append(f"{name.replace('_', ' ')} {value} instead of {now['training'].get(name)}")
+    if not said:
+        return ""
+    return f" ({', '.join(said)})"
 
 
 def _draw(
@@ -192,9 +234,9 @@ def table(results: PaperResults, comparison: str) -> Table:
     caption = (
         f"Means over epsilon {epsilons}; of the entropy when wrong over all wrong images. Zero gradient: of "
         "the images as they are, and where PGD has left them. Samples: draws that each attacked prediction "
-        f"is the mean of, for methods that draw. {_images(results, comparison)} images. In brackets 95% "
-        "intervals: over three seeds, or of a share over the images, rather too wide than too narrow for a "
-        "mean over epsilons."
+        f"is the mean of, for methods that draw. {_images(results, comparison)} images. "
+        f"{_former_source(results, comparison)}In brackets 95% intervals: over three seeds, or of a share "
+        "over the images, rather too wide than too narrow for a mean over epsilons."
     )
     title = f"Attacks on {TITLES[comparison]}, all at the same strength"
     return Table(f"attacks-{comparison}", title, caption, HEADER, rows)

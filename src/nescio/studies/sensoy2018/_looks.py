@@ -14,6 +14,8 @@ from nescio.studies.sensoy2018._results import PaperResults
 Dashes = str | tuple[float, tuple[float, ...]]
 Drawing = Callable[[PaperResults], list[Figure]]
 
+LEGEND_COLUMNS = 3  # where all nine methods are shown: three of three
+
 # Colour, dashes and marker. Dashes and markers differ between any two that are compared, and so do the
 # colours but those of the two with ReLU evidence: lines are told apart in grey and with any colour vision.
 LOOKS: Mapping[str, tuple[str, Dashes, str]] = {

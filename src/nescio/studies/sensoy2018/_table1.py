@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from nescio.studies._estimates import Estimate, estimate, text_of
 from nescio.studies._figures import Row
@@ -24,6 +25,7 @@ PUBLISHED = {
     "edl-notebook": {MNIST: 98.8},
 }
 CIFAR5_IMAGES = 25_000  # of training, those kept apart included
+AS_SOFTMAX = 0.05  # of the greatest entropy: doubt that differs by no more is called the same
 NEARLY_DETERMINISTIC = 1e-3  # an initial sigma up to here is small beside weights with a spread of 0.02
 
 
@@ -103,19 +105,42 @@ def nearly_deterministic(results: PaperResults) -> str:
     sigma = training["method"]["initial_sigma"]
     batches = math.ceil(images / training["training"]["batch_size"])
     steps = batches * training["training"]["epochs"]
-    names = labels(trainings)
-    entropies = []
-    for arm in ("l2", *trainings):
+    return (
+        f" {labels(trainings)} on CIFAR5: at full weight one nat for each weight is {nats:.0f} nats an "
+        f"image, against a cross-entropy of at most {most:.1f}, so that long training underfits. Their "
+        f"weights start with a sigma of {sigma:g}, which {steps} steps leave small: these networks are close "
+        f"to deterministic{_doubt_beside_softmax(results, list(trainings))}."
+    )
+
+
+def _doubt_beside_softmax(results: PaperResults, arms: Sequence[str]) -> str:
+    """Which of these arms doubt unseen classes about as much as L2 does, and which do not."""
+    comparison = results.comparison(CIFAR5)
+    entropies = {}
+    for arm in ("l2", *arms):
         mean = results.mean(comparison, arm, OOD, "scores", "ood_mean_entropy")
         if mean is not None:
-            entropies.append(f"{label(arm)} {100 * mean:.0f}%")
-    return (
-        f" {names} on CIFAR5: at full weight one nat for each weight is {nats:.0f} nats an image, against a "
-        f"cross-entropy of at most {most:.1f}, so that long training underfits. Their weights start with a "
-        f"sigma of {sigma:g}, which {steps} steps leave small: these networks are close to deterministic, "
-        "and their doubt is that of softmax networks rather than of many (mean entropy on the unseen "
-        f"classes: {', '.join(entropies)})."
+            entropies[arm] = mean
+    usual = entropies.pop("l2", None)
+    if usual is None or not entropies:
+        return ""
+    alike = []
+    unlike = []
+    for arm, mean in entropies.items():
+        said = f"{label(arm)} ({100 * mean:.0f}%)"
+        if abs(mean - usual) <= AS_SOFTMAX:
+            alike.append(said)
+        else:
+            unlike.append(said)
+    softmax = f"mean entropy on the unseen classes: L2 {100 * usual:.0f}%"
+    if not alike:
+        return f", but their doubt is not that of a softmax network ({softmax}, {', '.join(unlike)})"
+    said = (
+        f", and the doubt of {', '.join(alike)} is that of a softmax network rather than of many ({softmax})"
     )
+    if unlike:
+        said += f", that of {', '.join(unlike)} is not"
+    return said
 
 
 def _num_weights(encoder: dict[str, int]) -> int:

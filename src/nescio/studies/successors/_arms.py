@@ -1,7 +1,7 @@
 """The arms: what is compared. Every setting is written out, so that nothing moves when defaults do.
 
 Methods have the settings of their authors; where these differ between data sets, those of the nearest one
-(`_sets.py`). Nothing is tuned on what the study reports.
+(`_sets.py`). They are not tuned on what the study reports.
 """
 
 from __future__ import annotations

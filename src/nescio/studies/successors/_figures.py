@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure as Picture
@@ -17,6 +17,7 @@ from nescio.studies.successors._results import (
     POSTHOC,
     VARIANT_TITLES,
     SuccessorResults,
+    detection_path,
     ood_pairs,
 )
 from nescio.studies.successors._sets import ALL_ARMS, SETS
@@ -28,6 +29,8 @@ WIDTH = 8.6  # inches
 ROW = 0.27  # the height of a label
 GROUP_ROW = 0.16
 TOP = 1.2  # above the labels: title, axis and the bar of the critical difference
+SPAN = 0.32  # of AUROC, the width of each panel of what trust changes
+MARGIN = 0.012
 INK = PALETTE["ink"]
 BASELINE_COLOUR = PALETTE["vermillion"]
 EVIDENTIAL_COLOUR = PALETTE["blue"]
@@ -72,6 +75,7 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
     grid = picture.subplots(len(rankings), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
     rows = []
     said = []
+    ranked_over = {", ".join(found.blocks) for _, found in rankings}
     for (variant, found), axes in zip(rankings, grid[:, 0], strict=True):
         draw_ranks(axes, found, VARIANT_TITLES[variant])
         said.append(
@@ -81,13 +85,16 @@ def _ranks_figure(results: SuccessorResults, criterion: Criterion) -> Figure | N
         )
         if found.not_ranked:
             said[-1] += f", without {labels(found.not_ranked)}"
+        if len(ranked_over) > 1:
+            said[-1] += f", ranked over {', '.join(found.blocks)}"
         for arm, mean in found.mean_ranks.items():
             rows.append({"variant": variant, "method": arm, "mean_rank": mean})
     caption = (
         "Mean ranks, the best at the left; evidential methods blue, others orange-red. Methods under one "
-        f"bar do not differ by Nemenyi's test at 5 %. {'; '.join(said)}. "
-        f"Ranked over: {', '.join(rankings[0][1].blocks)}."
+        f"bar are not shown to differ by Nemenyi's test at 5 %. {'; '.join(said)}."
     )
+    if len(ranked_over) == 1:
+        caption += f" Ranked over: {', '.join(rankings[0][1].blocks)}."
     return Figure(f"ranks-{criterion.name}", f"Mean ranks by {criterion.title}", caption, picture, rows)
 
 
@@ -97,7 +104,7 @@ def _height(found: Ranking) -> float:
 
 
 def draw_ranks(axes: Axes, found: Ranking, title: str) -> None:
-    """Mean ranks on a line, labels at both sides, and bars over groups that do not differ.
+    """Mean ranks on a line, labels at both sides, and bars over groups that are not shown to differ.
 
     Args:
         axes: Where it is drawn; one unit of its y axis is an inch.
@@ -172,47 +179,81 @@ def _trust_figure(results: SuccessorResults) -> Figure | None:
     count = -(-len(pairs) // columns)
     picture, grid = panels(columns, count, height=4.6)
     rows: list[dict[str, object]] = []
-    cells = [axes for line in grid for axes in line]
-    for place, axes in enumerate(cells):
+    for place, axes in enumerate(grid.flat):
         if place >= len(pairs):
             axes.set_axis_off()
             continue
         name, ood = pairs[place]
         rows += _draw_changes(axes, results, name, ood)
         if place % columns:
-            axes.set_yticklabels([])
+            _move_names(axes, is_same=SETS[name].arms == SETS[pairs[place - 1][0]].arms)
     add_legend(picture, columns=2)
     caption = (
         "AUROC of OOD inputs by u, each method as trained and with temperature and trust; a mark is the mean "
-        "over the seeds, a line from the lowest to the highest seed. Methods without a mark were not "
-        "measured."
+        "over the seeds, a line from the lowest to the highest seed. All panels are equally wide, so that "
+        "differences compare; a mean that lies further to the left is an arrow at the edge with its number. "
+        "Methods without a mark were not measured."
     )
     return Figure("trust", "What temperature and trust change", caption, picture, rows)
 
 
 def _draw_changes(axes: Axes, results: SuccessorResults, name: str, ood: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
-    for variant in (PLAIN, POSTHOC):
-        places: list[int] = []
-        means: list[float] = []
-        for place, arm in enumerate(ALL_ARMS):
-            values = results.detections(name, arm, variant, ood, "uncertainty")
+    arms = SETS[name].arms
+    means: dict[str, dict[int, float]] = {PLAIN: {}, POSTHOC: {}}  # by the place of the arm
+    for variant, found in means.items():
+        colour = str(VARIANT_LOOKS[variant]["color"])
+        for place, arm in enumerate(arms):
+            values = results.by_seed(name, arm, variant, *detection_path(arm, ood, "uncertainty"))
             if not values:
                 continue
-            places.append(place)
-            means.append(statistics.fmean(values))
-            _draw_range(axes, values, place, str(VARIANT_LOOKS[variant]["color"]))
-            for seed, value in enumerate(values):
-                rows.append(
-                    {"set": name, "ood": ood, "method": arm, "variant": variant, "seed": seed, "auroc": value}
-                )
-        axes.plot(means, places, linestyle="none", label=VARIANT_TITLES[variant], **VARIANT_LOOKS[variant])
-    axes.set_yticks(range(len(ALL_ARMS)), [label(arm) for arm in ALL_ARMS], fontsize=10)
+            found[place] = statistics.fmean(values.values())
+            ends = [min(values.values()), max(values.values())]
+            axes.plot(ends, [place, place], color=colour, linewidth=1.6)
+            for seed, value in values.items():
+                row = {"set": name, "ood": ood, "method": arm, "variant": variant}
+                rows.append({**row, "seed": seed, "auroc": value})
+        axes.plot(
+            list(found.values()),
+            list(found),
+            linestyle="none",
+            label=VARIANT_TITLES[variant],
+            **VARIANT_LOOKS[variant],
+        )
+    # The best is at the right: what is cut off, if anything, lies far below it.
+    best = max([*means[PLAIN].values(), *means[POSTHOC].values()])
+    low = best + MARGIN - SPAN
+    axes.set_xlim(low, low + SPAN)
+    _draw_beyond(axes, means, low)
+    axes.set_yticks(range(len(arms)), [label(arm) for arm in arms], fontsize=10)
+    # As much room for a method as in the other panels, also where there are few.
     axes.set_ylim(len(ALL_ARMS) - 0.5, -0.5)
     axes.set_title(f"{SETS[name].title},\nagainst {ood}", fontsize=11)
     axes.set_xlabel("AUROC by u")
     return rows
 
 
-def _draw_range(axes: Axes, values: Sequence[float], place: int, colour: str) -> None:
-    axes.plot([min(values), max(values)], [place, place], color=colour, linewidth=1.6)
+def _move_names(axes: Axes, is_same: bool) -> None:
+    """Leave the names of methods out where they stand beside the panel to the left, else move them inside."""
+    if is_same:
+        axes.set_yticklabels([])
+        return
+    for text in axes.get_yticklabels():
+        text.set_horizontalalignment("left")
+    axes.tick_params(axis="y", length=0, pad=-6)
+    axes.grid(False, axis="y")
+
+
+def _draw_beyond(axes: Axes, means: Mapping[str, Mapping[int, float]], low: float) -> None:
+    """Arrows at the left edge for means that lie beyond it, each with its number."""
+    shown: dict[int, int] = {}  # how many numbers stand beside an arm
+    for variant, found in means.items():
+        colour = str(VARIANT_LOOKS[variant]["color"])
+        for place, mean in found.items():
+            if mean >= low:
+                continue
+            before = shown.get(place, 0)
+            shown[place] = before + 1
+            x = low + SPAN * (0.03 + 0.2 * before)
+            axes.plot([x], [place], marker="<", markersize=6, color=colour, linestyle="none")
+            axes.text(x + 0.025 * SPAN, place, f"{mean:.2f}", va="center", fontsize=9, color=colour)

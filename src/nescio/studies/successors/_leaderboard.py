@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from nescio.studies._claims import MARKS, NOT_MEASURED
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
-from nescio.studies.successors._ranks import CRITERIA, ranking
+from nescio.studies.successors._notices import to_measure_again
+from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
 from nescio.studies.successors._results import (
     PLAIN,
     POSTHOC,
     VARIANT_TITLES,
     SuccessorResults,
 )
-from nescio.studies.successors._sets import SCORED, SETS
+from nescio.studies.successors._sets import ALL_ARMS, SCORED, SETS
 from nescio.studies.successors._tables import SCORE_LABELS, cost, spread
 
 HEAD = """# Leaderboard
@@ -25,10 +26,12 @@ and trust: the study `successors`. `nescio study successors` trains and measures
 This page is written from the committed results by `python tools/leaderboard.py`; a test compares.
 
 Means over the seeds ± standard deviation. AUROC is that of the OOD inputs by u, the uncertainty that the
-library reports; for softmax and the other methods without evidence u is the normalised entropy. Lower is
-better for ECE, NLL and AURC. A table is sorted by AUROC, the mean over its OOD sets. What a method is, and
-its formula: [methods.md](methods.md). The library's default has the divergence weight of today's rule on
-CLINC150; `letter` and 20 Newsgroups keep the one that the study was begun with
+library reports; for softmax and the other methods without evidence u is the normalised entropy. Where it says
+"own score" it is by the score of the method's authors: the greatest probability of softmax, the entropy of
+methods that draw and of Deep Ensemble, u of the evidential ones. Lower is better for ECE, NLL and AURC. A
+table is sorted by AUROC, the mean over its OOD sets. What a method is, and its formula:
+[methods.md](methods.md). The library's default has the divergence weight of today's rule on CLINC150;
+`letter` and 20 Newsgroups keep the one that the study was begun with
 ([decision 22](decisions/0022-the-default-loss.md)).
 """
 FOOT = """## A method of your own
@@ -41,7 +44,10 @@ missing is trained. Then `python tools/leaderboard.py`.
 
 def leaderboard(results: SuccessorResults) -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _verdicts(results), _ranks(results)]
+    parts = [HEAD]
+    for heading, text in to_measure_again(results):
+        parts.append(f"**{heading}** {text}\n")
+    parts += [_verdicts(results), _ranks(results)]
     for name in SETS:
         parts.append(_set_part(results, name))
     parts.append(FOOT)
@@ -75,23 +81,45 @@ def _ranks(results: SuccessorResults) -> str:
         if not columns:
             lines += [f"{VARIANT_TITLES[variant].capitalize()}: {NOT_MEASURED}.", ""]
             continue
-        first = columns[0][1].mean_ranks
-        rows = []
-        for arm in sorted(first, key=lambda arm: first[arm]):
-            rows.append([label(arm), *(f"{found.mean_ranks[arm]:.1f}" for _, found in columns)])
-        header = [VARIANT_TITLES[variant], *(criterion.name.upper() for criterion, _ in columns)]
+        rankings = [found for _, found in columns]
+        ranked = _ranked_arms(rankings)
+        rows = [_rank_row(arm, rankings) for arm in ranked]
+        header = [VARIANT_TITLES[variant], *(_heading(criterion) for criterion, _ in columns)]
         lines += [*_table(header, rows), ""]
         differences = []
         for criterion, found in columns:
             difference = f"{found.critical_difference:.1f} over {len(found.blocks)}"
-            differences.append(f"{criterion.name.upper()} {difference}")
-        listed = ", ".join(differences)
+            differences.append(f"{_heading(criterion)} {difference}")
+        listed = "; ".join(differences)
         said = f"1 is the best. Ranks may differ by less than this by chance: {listed} data sets."
-        not_ranked = columns[0][1].not_ranked
+        not_ranked = [arm for arm in ALL_ARMS if arm not in ranked]
         if not_ranked:
             said += f" Not ranked, as not measured on all of these: {labels(not_ranked)}."
         lines += [said, ""]
     return "\n".join(lines)
+
+
+def _heading(criterion: Criterion) -> str:
+    if not criterion.score:
+        return f"{criterion.name.upper()}, own score"
+    return criterion.name.upper()
+
+
+def _ranked_arms(rankings: Sequence[Ranking]) -> list[str]:
+    """All arms that have a rank, in the order of the first ranking that has them."""
+    arms: dict[str, None] = {}
+    for found in rankings:
+        ranks = found.mean_ranks
+        arms |= dict.fromkeys(sorted(ranks, key=ranks.__getitem__))
+    return list(arms)
+
+
+def _rank_row(arm: str, rankings: Sequence[Ranking]) -> list[str]:
+    cells = [label(arm)]
+    for found in rankings:
+        # Of unfinished results a criterion may have arms that another one lacks.
+        cells.append(f"{found.mean_ranks[arm]:.1f}" if arm in found.mean_ranks else "-")
+    return cells
 
 
 def _set_part(results: SuccessorResults, name: str) -> str:
@@ -132,7 +160,8 @@ def _row(results: SuccessorResults, name: str, arm: str, variant: str) -> tuple[
     cells = []
     for ood in SETS[name].ood:
         values = results.detections(name, arm, variant, ood, "uncertainty")
-        aurocs.append(sum(values) / len(values))
+        if values:
+            aurocs.append(sum(values) / len(values))
         cells.append(spread(values, 3))
 
     def of(score: str, digits: int, scale: float = 1.0) -> str:
@@ -150,6 +179,8 @@ def _row(results: SuccessorResults, name: str, arm: str, variant: str) -> tuple[
         *cells,
         cost(results, name, arm, "passes"),
     ]
+    if not aurocs:
+        return 0.0, row
     return sum(aurocs) / len(aurocs), row
 
 

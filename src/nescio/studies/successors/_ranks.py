@@ -79,7 +79,7 @@ class Ranking:
         return tuple(arm for arm in ALL_ARMS if arm not in self.mean_ranks)
 
     def groups(self) -> list[tuple[str, ...]]:
-        """The largest groups of arms of which no two differ, in the order of their ranks."""
+        """The largest groups of arms of which no two are shown to differ, in the order of their ranks."""
         ordered = sorted(self.mean_ranks, key=lambda arm: self.mean_ranks[arm])
         groups: list[tuple[str, ...]] = []
         last_end = 0

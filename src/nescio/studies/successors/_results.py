@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nescio.studies.results import Result, ResultSet, read_results
+from nescio.studies.results import Result, ResultSet, find, read_results
 from nescio.studies.runner import store_in
 from nescio.studies.study import Experiment, with_more_seeds
 from nescio.studies.successors._arms import ARMS
@@ -62,6 +62,16 @@ class SuccessorResults(ResultSet):
         measurement, *parents = VARIANTS[variant]
         return self.values(study_set, arm, measurement, *parents, *path)
 
+    def by_seed(self, study_set: str, arm: str, variant: str, *path: str) -> dict[int, float]:
+        """A number of a variant, by the seed of the training."""
+        measurement, *parents = VARIANTS[variant]
+        found = {}
+        for result in self.of(study_set, arm):
+            value = find(result.numbers.get(measurement), (*parents, *path))
+            if value is not None:
+                found[result.seed] = value
+        return found
+
     def score(self, study_set: str, arm: str, variant: str, name: str) -> float | None:
         """The mean over the seeds of a score on known inputs, such as "nll"."""
         return _mean(self.seeds(study_set, arm, variant, "scores", name))
@@ -77,9 +87,7 @@ class SuccessorResults(ResultSet):
             by: The measure of doubt, or OWN for that of the method's authors.
             figure: "auroc", "aupr" or "fpr95".
         """
-        if by == OWN:
-            by = ARMS[arm].score
-        return self.seeds(study_set, arm, variant, "ood", ood, "by", by, figure)
+        return self.seeds(study_set, arm, variant, *detection_path(arm, ood, by, figure))
 
     def auroc(self, study_set: str, arm: str, variant: str, ood: str, by: str = OWN) -> float | None:
         """The mean AUROC over the seeds."""
@@ -92,6 +100,20 @@ class SuccessorResults(ResultSet):
     def measured_sets(self) -> list[str]:
         """The data sets of which there is any result."""
         return [name for name, each in SETS.items() if any(self.has(name, arm) for arm in each.arms)]
+
+
+def detection_path(arm: str, ood: str, by: str = OWN, figure: str = "auroc") -> tuple[str, ...]:
+    """Where the numbers of a variant have how well OOD inputs are detected.
+
+    Args:
+        arm: The arm, whose authors' measure of doubt OWN is.
+        ood: The name of the OOD set.
+        by: The measure of doubt, or OWN.
+        figure: "auroc", "aupr" or "fpr95".
+    """
+    if by == OWN:
+        by = ARMS[arm].score
+    return ("ood", ood, "by", by, figure)
 
 
 def ood_pairs() -> list[tuple[str, str]]:
