@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nescio as ev
 from nescio.data import load
-from nescio.encoders import Ability, MLPSpec
+from nescio.encoders import Ability, EfficientNetLite0Spec, MLPSpec
 from nescio.inference._calibration import calibrate
 from nescio.integrations import sklearn as sklearn_integration
 from nescio.integrations.sklearn import predict_opinion
@@ -348,6 +348,15 @@ def test_names_that_do_not_fit(iris, settings, reason):
 def test_a_network_by_its_name(iris):
     X, _, y, _ = iris
     assert ev.EvidentialClassifier("mlp", epochs=1).fit(X, y).model_.network == MLPSpec(4, 3)
+
+
+@pytest.mark.parametrize("network", ["efficientnet-lite0", EfficientNetLite0Spec(64, 64, 2), "hf:a/model"])
+def test_pretrained_encoders_are_not_trained_from_the_start(network):
+    X = np.zeros((4, 64, 64, 3), dtype=np.uint8)
+    name = "hf:a/model" if network == "hf:a/model" else "efficientnet-lite0"
+    reason = f"network must be trained from the start, like mlp or lenet, got {name}, which has pretrained"
+    with pytest.raises(ev.InputError, match=reason):
+        ev.EvidentialClassifier(network, epochs=1).fit(X, [0, 1, 0, 1])
 
 
 def test_members_are_not_trained_in_parts(iris):

@@ -28,6 +28,7 @@ from nescio.data._fitting import encode_frame, fit_frame, is_mixed_frame
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError, NescioWarning
 from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
+from nescio.inference._choice import is_pretrained, name_of
 from nescio.inference._seen import SeenSamples
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import Method, make_method
@@ -50,9 +51,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     is read as `nescio train` reads a table, and the model keeps how.
 
     Args:
-        network: The name of an encoder as `nescio train --encoder` takes it ("mlp", "lenet"), a spec of
+        network: The name of an encoder that is trained from the start ("mlp", "lenet", "resnet18"), a spec of
             `nescio.encoders`, or any torch module from (n, ...) to logits (n, classes), of which each fit
-            trains a copy. None takes what fits X.
+            trains a copy. None takes what fits X. Encoders with pretrained weights are for
+            `TrainedModel.train`, and are refused.
         method: The name of a method as `nescio methods` lists them, or a method with its settings. Only an
             evidential one has opinions; the others have probabilities.
         risk: "cross_entropy", "squared_error", "type2" or "brier"; None leaves it to the method.
@@ -400,6 +402,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"y must hold two or more classes, got one class: {self.classes_[0]!r}")
         self._optimizer_state = None
         network = self.network
+        if network is not None and is_pretrained(network):
+            raise InputError(
+                f"network must be trained from the start, like mlp or lenet, got {name_of(network)}, which "
+                "has pretrained weights: TrainedModel.train and nescio train use them"
+            )
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network)
         schema = self._schema
