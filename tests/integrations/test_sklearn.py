@@ -362,8 +362,28 @@ def test_pretrained_encoders_are_not_trained_from_the_start(network):
 def test_members_are_not_trained_in_parts(iris):
     X, _, y, _ = iris
     classifier = ev.EvidentialClassifier(method="ensemble", random_state=0)
+    before = dict(vars(classifier))
     with pytest.raises(ev.InputError, match="partial_fit trains one network, and ensemble has 5; use fit"):
         classifier.partial_fit(X, y, classes=np.unique(y))
+    assert vars(classifier) == before
+
+
+def test_what_can_not_be_fitted_leaves_the_classifier_as_it_was(iris):
+    X, X_test, y, _ = iris
+    classifier = ev.EvidentialClassifier(epochs=2, random_state=0).fit(
+        pd.DataFrame(X, columns=list("abcd")), y
+    )
+    frame = pd.DataFrame(X_test, columns=list("abcd"))
+    before = dict(vars(classifier))
+    expected = classifier.predict_proba(frame)
+    with pytest.raises(ev.InputError, match="y must hold two or more classes"):
+        classifier.fit(X[:, :2], np.full(len(X), "rosa"))
+    classifier.network = MLPSpec(2, 2)
+    with pytest.raises(ev.InputError, match=r"network must give logits \(N, 3\)"):
+        classifier.fit(X[:, :2], y)
+    assert vars(classifier) == {**before, "network": MLPSpec(2, 2)}
+    np.testing.assert_array_equal(classifier.predict_proba(frame), expected)
+    assert expected.shape[1] == len(classifier.classes_) == 3
 
 
 def test_the_columns_of_a_frame_are_kept_in_the_model(iris):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -135,8 +137,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             The classifier itself.
 
         Raises:
-            InputError: If the samples, the network or a setting do not fit.
+            InputError: If the samples, the network or a setting do not fit. The classifier is what it was
+                then.
         """
+        with _restored_on_error(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         require_wanted(self.posthoc)
         inputs, labels = self._validated_pair(X, y)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -153,7 +161,6 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._calibrate(train, set_aside)
         # What was set aside too: temperature and trust were fitted to it.
         self.model_ = replace(self.model_, seen=SeenSamples.of(inputs))
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -174,8 +181,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Raises:
             InputError: If the classes are not named, or others than before, or the method trains several
-                networks or has a second stage, which needs all samples at once.
+                networks or has a second stage, which needs all samples at once. The classifier is what it
+                was then.
         """
+        with _restored_on_error(self):
+            self._partial_fit(X, y, classes, sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         is_first = not hasattr(self, "model_")
         if is_first and classes is None:
             raise InputError(
@@ -214,10 +227,9 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"posthoc {self.posthoc!r} is fitted by fit, not by partial_fit: the model has no "
                 "temperature and no trust now",
                 NescioWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(known, labels)), weights))
-        return self
 
     def _one_epoch(self, train: Samples) -> None:
         settings = self._settings(len(train), schedule="constant")
@@ -252,7 +264,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Fit what is wanted to what was set aside, and say what can't be fitted."""
         calibration = calibrate(self.model_, train, set_aside, self.posthoc, seed=self._seed)
         for name, reason in calibration.skipped.items():
-            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=3)
+            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=4)
         training = {**self.model_.training, "posthoc": summary_of(calibration, set_aside, self.posthoc)}
         self.model_ = replace(self.model_.with_posthoc(calibration.posthoc), training=training)
 
@@ -495,6 +507,18 @@ def predict_opinion(estimator: Any, X: Any) -> Opinion:
             f"got {type(estimator).__name__}"
         )
     return estimator.predict_opinion(X)
+
+
+@contextmanager
+def _restored_on_error(classifier: EvidentialClassifier) -> Iterator[None]:
+    """Leave the attributes as they were where an error comes: all of them are of one fit."""
+    before = dict(vars(classifier))
+    try:
+        yield
+    except BaseException:
+        vars(classifier).clear()
+        vars(classifier).update(before)
+        raise
 
 
 def _on_cpu(state: dict[str, Any]) -> dict[str, Any]:
