@@ -607,3 +607,32 @@ def test_a_frame_with_categories_goes_on_with_frames():
     assert numbers.predict(frame[["wild"]]).shape == (60,)
     refitted = classifier.fit(frame[["wild"]], kinds)
     assert refitted.model_.preprocess.schema.names == ("wild",)
+
+
+@pytest.mark.parametrize(
+    ("gap", "kinds"),
+    [(np.nan, "float, str"), (None, "NoneType, str"), (pd.NA, "NAType, str"), (7, "int, str")],
+)
+@pytest.mark.parametrize("columns", [["colour", "height"], ["wild"]])
+def test_labels_with_gaps_are_refused(columns, gap, kinds):
+    frame, labels = mixed_frame(60)
+    labels = labels.astype(object)
+    labels[7] = gap
+    expected = f"y must hold labels of one kind, texts or numbers, without gaps, got {kinds}"
+    with pytest.raises(ev.InputError, match=expected):
+        ev.EvidentialClassifier(epochs=1).fit(frame[columns], labels)
+
+
+def test_numbers_with_gaps_are_no_labels_of_a_mixed_frame_either():
+    frame, kinds = mixed_frame(60)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        ev.EvidentialClassifier(epochs=1).fit(frame, np.where(kinds == "rose", np.nan, 1.0))
+
+
+def test_frames_without_rows_are_refused():
+    frame, kinds = mixed_frame(60)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0)
+    with pytest.raises(ev.InputError, match=r"X must have a row or more, got a frame of shape \(0, 4\)"):
+        classifier.fit(frame.head(0), kinds[:0])
+    with pytest.raises(ev.InputError, match=r"X must have a row or more, got a frame of shape \(0, 4\)"):
+        classifier.fit(frame, kinds).predict(frame.head(0))

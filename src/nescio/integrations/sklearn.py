@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -370,18 +370,21 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Inputs as a tensor, float64 or bytes, and labels as an array."""
         if y is None:
             raise InputError("EvidentialClassifier requires y to be passed, but the target y is None")
+        y = column_or_1d(_plain(y), warn=True)
+        _require_one_kind(y)
         if reset:
             self._schema = None
         if reset and is_mixed_frame(X):
+            _require_rows(X)
             validate_data(self, X, reset=True, skip_check_array=True)
             self._schema, inputs = fit_frame(X)
         elif self._schema is not None:
             inputs = self._encode(X, self._schema)
         else:
-            X, y = validate_data(self, _plain(X), _plain(y), allow_nd=True, reset=reset)
+            X, y = validate_data(self, _plain(X), y, allow_nd=True, reset=reset)
             inputs = _as_inputs(X)
-        y = column_or_1d(_plain(y), warn=True)
         check_consistent_length(inputs, y)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         return inputs, y
 
@@ -393,6 +396,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"X must be a frame with the columns that it was fitted on, {names}, got {type(X).__name__}"
             )
         validate_data(self, X, reset=False, skip_check_array=True)
+        _require_rows(X)
         return encode_frame(X, schema)
 
     def _weights(self, labels: np.ndarray, sample_weight: Any) -> Tensor | None:
@@ -534,6 +538,22 @@ def _plain(values: Any) -> Any:
     if isinstance(values, Tensor):
         return values.detach().cpu().numpy()
     return values
+
+
+def _require_rows(frame: Any) -> None:
+    if len(frame) == 0:
+        raise InputError(f"X must have a row or more, got a frame of shape {tuple(frame.shape)}")
+
+
+def _require_one_kind(labels: np.ndarray) -> None:
+    """Refuse what can't be sorted: texts with gaps, or texts among numbers."""
+    try:
+        np.unique(labels)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise InputError(
+            f"y must hold labels of one kind, texts or numbers, without gaps, got {', '.join(kinds)}"
+        ) from error
 
 
 def _as_inputs(X: np.ndarray) -> Tensor:
