@@ -144,6 +144,36 @@ def test_code_of_the_folder_is_not_run(bert):
         make_encoder(f"hf:{bert}", None, 3)
 
 
+@pytest.mark.parametrize("prefix", ["", "_"])
+def test_kernels_of_strangers_are_not_fetched(bert, prefix):
+    """A configuration may name a kernel on the hub, which transformers would fetch and run."""
+    plain = with_weights(make_encoder(f"hf:{bert}", None, 3))
+    kernels = {f"{prefix}attn_implementation": "a-stranger/attention"}
+    config = json.loads((bert / "config.json").read_text())
+    kernels[f"{prefix}experts_implementation"] = "a-stranger/experts"
+    (bert / "config.json").write_text(json.dumps({**config, **kernels, "part": kernels}))
+    network = with_weights(make_encoder(f"hf:{bert}", None, 3))
+    settings = network.encoder.model.config
+    assert settings._attn_implementation == "sdpa"
+    assert settings.part == {}
+    with torch.no_grad():
+        torch.testing.assert_close(network.features(IDS), plain.features(IDS))
+
+
+def test_a_package_that_a_model_needs_is_named(tmp_path, monkeypatch):
+    import transformers
+
+    def lacking(*args, **options):
+        raise ImportError("\nBertModel requires the timm library\nInstall it")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_config", lacking)
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "vocab_size": 9}')
+    with pytest.raises(
+        InputError, match="can't build a model of the type 'bert': BertModel requires the timm"
+    ):
+        make_encoder(f"hf:{tmp_path}", None, 3)
+
+
 def test_padding_of_another_id(bert):
     """Models after RoBERTa pad with 1: the zeros behind a text become that."""
     config = {"model_type": "roberta", **hf_models.SMALL, "vocab_size": 30, "pad_token_id": 1}

@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -44,6 +44,20 @@ from nescio.errors import DataError, FetchError, InputError, MissingExtraError
 
 _POOLINGS = ("mean", "first", "pooled")
 _TEXT_LENGTH = 128  # tokens, where nobody has said another number
+# Fields of a stranger's configuration that name code: of the folder, or a kernel that would be fetched from
+# the hub and run. Without them transformers takes its own attention. Its dtype is ours.
+_NEVER_WANTED = frozenset(
+    {
+        "auto_map",
+        "torch_dtype",
+        "attn_implementation",
+        "_attn_implementation",
+        "_attn_implementation_internal",
+        "experts_implementation",
+        "_experts_implementation",
+        "_experts_implementation_internal",
+    }
+)
 
 
 class Named(NamedTuple):
@@ -105,9 +119,13 @@ class _HFSpec(EncoderSpec, abstract=True):
             DataError: If they lack a part of the network.
         """
         auto_model = _transformers().AutoModel
+        # Not that of the folder, which may name code to fetch and run.
+        settings = _settings_of(read_object(self.config, "config"), _NEVER_WANTED)
         options = {"trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
         with _quietly(), explaining(self.source):
-            model, loaded = auto_model.from_pretrained(self.source, output_loading_info=True, **options)
+            model, loaded = auto_model.from_pretrained(
+                self.source, config=settings, output_loading_info=True, **options
+            )
         found = _encoder_of(model, self.pooling)
         state = {f"encoder.model.{name}": tensor for name, tensor in found.state_dict().items()}
         for name in loaded["missing_keys"]:
@@ -413,24 +431,44 @@ def _transformers() -> Any:
 
 def _new_model(config: Mapping[str, Any], pooling: str, has_dropout: bool = True) -> nn.Module:
     """A model with weights drawn at random."""
+    settings = _settings_of(config, {*_NEVER_WANTED, "quantization_config"})
+    if not has_dropout:
+        _switch_dropout_off(settings)
+    with _building(config):
+        model = _transformers().AutoModel.from_config(settings, trust_remote_code=False)
+    return _encoder_of(model, pooling)
+
+
+def _settings_of(config: Mapping[str, Any], unwanted: Collection[str]) -> Any:
+    """The configuration as an object of transformers, for weights in float32."""
     library = _transformers()
     known = library.CONFIG_MAPPING
     name = config.get("model_type")
     if name not in known:
         raise InputError(f"transformers {library.__version__} knows no model of the type {name!r}")
-    fields = dict(config)
-    for unwanted in ("auto_map", "torch_dtype", "quantization_config"):
-        fields.pop(unwanted, None)
-    fields["dtype"] = "float32"
+    fields = {**_without(config, unwanted), "dtype": "float32"}
+    with _building(config):
+        return known[name].from_dict(fields)
+
+
+def _without(fields: Mapping[str, Any], unwanted: Collection[str]) -> dict[str, Any]:
+    """Fields without some names, also within the parts that have a configuration of their own."""
+    kept = {}
+    for name, value in fields.items():
+        if name not in unwanted:
+            kept[name] = _without(value, unwanted) if isinstance(value, dict) else value
+    return kept
+
+
+@contextmanager
+def _building(config: Mapping[str, Any]) -> Iterator[None]:
+    """Say in one line why transformers can't build a model; an ImportError is of a package that it needs."""
     try:
-        settings = known[name].from_dict(fields)
-        if not has_dropout:
-            _switch_dropout_off(settings)
-        model = library.AutoModel.from_config(settings, trust_remote_code=False)
-    except (ValueError, TypeError, KeyError) as error:
-        reason = str(error).partition("\n")[0]
+        yield
+    except (ValueError, TypeError, KeyError, ImportError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        name = config.get("model_type")
         raise InputError(f"transformers can't build a model of the type {name!r}: {reason}") from error
-    return _encoder_of(model, pooling)
 
 
 def _encoder_of(model: Any, pooling: str) -> nn.Module:
