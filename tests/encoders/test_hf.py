@@ -221,10 +221,28 @@ def test_a_model_without_padding_reads_the_token_0(bert):
         ({"pad_token_id": None, "eos_token_id": [27, 29]}, 27),
         ({"eos_token_id": 300}, 0),
         ({"eos_token_id": []}, 0),
+        ({"pad_token_id": -1, "eos_token_id": 29}, 29),
+        ({"pad_token_id": 30, "eos_token_id": 1}, 0),
     ],
 )
 def test_what_stands_behind_the_end_of_a_text(tokens, padding):
     assert hf._padding_of({"vocab_size": 30, **tokens}) == padding
+
+
+def test_padding_that_is_no_token(bert):
+    """Models with a padding of -1 have none: what stands behind a text is not looked at."""
+    config = {"model_type": "llama", **hf_models.SMALL, "vocab_size": 30, "pad_token_id": -1}
+    (bert / "config.json").write_text(json.dumps({**config, "eos_token_id": 29}))
+    spec = make_encoder(f"hf:{bert}", None, 3)
+    network = spec.build().eval()
+    with torch.no_grad():
+        padded = network(torch.tensor([[5, 6, 29, 29], [5, 6, 7, 8]]))
+        torch.testing.assert_close(network(torch.tensor([[5, 6]]))[0], padded[0])
+    (bert / "config.json").write_text(json.dumps({**config, "pad_token_id": 30}))
+    with pytest.raises(
+        InputError, match="can't build a model of the type 'llama': Padding_idx must be within"
+    ):
+        make_encoder(f"hf:{bert}", None, 3)
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,7 @@ class HFTextSpec(_HFSpec):
 
     def _around(self, model: nn.Module) -> nn.Module:
         fields = read_object(self.config, "config")
-        pad_id = fields.get("pad_token_id") or 0
+        pad_id = _token_of(fields, "pad_token_id") or 0
         return _TextModel(model, fields["vocab_size"], self.pooling, pad_id, self.padding)
 
 
@@ -321,7 +321,8 @@ def find(source: str) -> Named:
 def _find_text(source: str, config: dict[str, Any]) -> Named:
     length = min(_TEXT_LENGTH, _most_tokens(config) or _TEXT_LENGTH)
     model = _new_model(config, "mean")
-    network = _TextModel(model, config["vocab_size"], "mean", config.get("pad_token_id") or 0).eval()
+    pad_id = _token_of(config, "pad_token_id") or 0
+    network = _TextModel(model, config["vocab_size"], "mean", pad_id).eval()
     with torch.no_grad():
         features = network(torch.ones(1, 3, dtype=torch.int64))
     fields = {
@@ -336,13 +337,22 @@ def _find_text(source: str, config: dict[str, Any]) -> Named:
 
 def _padding_of(config: dict[str, Any]) -> int:
     """The id of its own padding, else of the end of a text; 0 where 0 is that or begins a text."""
-    end = config.get("eos_token_id")
-    if isinstance(end, list) and end:
-        end = end[0]
-    for token in (config.get("pad_token_id"), end):
-        if isinstance(token, int) and 0 <= token < config["vocab_size"]:
-            return token if token > 1 else 0
-    return 0
+    token = _token_of(config, "pad_token_id")
+    if token is None:
+        token = _token_of(config, "eos_token_id")
+    if token is None or token == 1:
+        return 0
+    return token
+
+
+def _token_of(config: Mapping[str, Any], name: str) -> int | None:
+    """The id of a special token, the first of several; None where the vocabulary has no such id, like -1."""
+    token = config.get(name)
+    if isinstance(token, list) and token:
+        token = token[0]
+    if isinstance(token, int) and 0 <= token < config["vocab_size"]:
+        return token
+    return None
 
 
 def _find_image(source: str, config: dict[str, Any]) -> Named:
@@ -465,7 +475,7 @@ def _building(config: Mapping[str, Any]) -> Iterator[None]:
     """Say in one line why transformers can't build a model; an ImportError is of a package that it needs."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, ImportError) as error:
+    except (ValueError, TypeError, KeyError, AssertionError, ImportError) as error:
         reason = str(error).strip().partition("\n")[0]
         name = config.get("model_type")
         raise InputError(f"transformers can't build a model of the type {name!r}: {reason}") from error
