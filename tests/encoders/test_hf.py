@@ -212,6 +212,33 @@ def test_a_model_without_padding_reads_the_token_0(bert):
 
 
 @pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        ({"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 20}, 20),
+        # It has no table of places, whatever it says.
+        ({"model_type": "t5", "d_model": 16, "num_layers": 1, "num_heads": 2, "n_positions": 20}, 128),
+    ],
+)
+def test_how_long_a_text_may_be(bert, config, length):
+    (bert / "config.json").write_text(json.dumps({**config, "vocab_size": 30}))
+    spec = make_encoder(f"hf:{bert}", None, 3)
+    assert spec.input_shape == (length,)
+    assert spec.build()(torch.full((1, length), 5)).shape == (1, 3)
+    if length == 20:
+        with pytest.raises(InputError, match=r"max_length must be at most 20 for .*, got 21"):
+            replace(spec, max_length=21)
+
+
+def test_a_spec_is_read_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    config = json.dumps({"model_type": "bert", "vocab_size": 30, "max_position_embeddings": 40})
+    spec = HFTextSpec("x", config, "mean", feature_size=8, num_classes=2, max_length=30)
+    assert spec.input_shape == (30,)
+    with pytest.raises(MissingExtraError, match="transformers is not installed"):
+        spec.build()
+
+
+@pytest.mark.parametrize(
     ("tokens", "padding"),
     [
         ({}, 0),

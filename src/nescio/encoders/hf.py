@@ -518,8 +518,13 @@ def _kind_of(source: str, config: Mapping[str, Any]) -> InputKind:
 
 
 def _most_tokens(config: Mapping[str, Any]) -> int | None:
-    """How long a text may be; None where there is no limit."""
-    positions = config.get("max_position_embeddings")
+    """How long a text may be; None where there is no limit, or nobody knows the model."""
+    try:
+        settings = _settings_of(config, _NEVER_WANTED)
+    except (InputError, MissingExtraError):  # which `build` says
+        return None
+    # By the object of transformers: GPT-2 calls it n_positions, and what T5 calls so is no limit.
+    positions = getattr(settings, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         return None
     # Models after RoBERTa, whose padding has the id 1, number their places from 2 on.
