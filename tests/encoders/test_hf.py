@@ -100,6 +100,13 @@ def test_convolutions_have_their_own_pooled_output(tmp_path):
         torch.testing.assert_close(with_weights(spec).features(images), expected)
 
 
+def test_a_folder_below_the_home(bert, monkeypatch):
+    monkeypatch.setenv("HOME", str(bert.parent))
+    spec = make_encoder(f"hf:~/{bert.name}", None, 3)
+    assert spec.source == str(bert)
+    assert with_weights(spec)(IDS).shape == (2, 3)
+
+
 def test_it_is_built_again_without_the_folder(bert):
     spec = make_encoder(f"hf:{bert}", None, 3)
     state = with_weights(spec).state_dict()

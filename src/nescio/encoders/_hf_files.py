@@ -73,7 +73,7 @@ def read_object(content: str, what: str) -> dict[str, Any]:
 
 def read_file(source: str, name: str) -> str | None:
     """A text file of the folder or of the hub; None where there is no such file."""
-    folder = Path(source).expanduser()
+    folder = Path(source)
     if folder.is_dir():
         path = folder / name
         return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -306,6 +307,7 @@ def find(source: str) -> Named:
             "an encoder of transformers is named hf:PATH_OR_ID, got no path and no id behind hf:"
         )
     _transformers()
+    source = os.path.expanduser(source)
     content = read_file(source, "config.json")
     if content is None:
         raise InputError(
