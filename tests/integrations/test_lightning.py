@@ -108,6 +108,36 @@ def test_it_learns_as_by_hand_and_logs_what_the_functions_give(tmp_path):
     assert torch.equal(torch.cat([part.labels for part in predicted]), known.labels)
 
 
+@pytest.mark.parametrize(
+    ("options", "last_epoch"),
+    [
+        ({"max_epochs": -1, "max_steps": 12}, 4.0),  # of 3 batches an epoch
+        ({"max_epochs": -1, "max_steps": 4, "accumulate_grad_batches": 2}, 2.0),
+        ({"max_epochs": 2, "max_steps": 60}, 2.0),
+        ({"max_epochs": 6, "max_steps": 3}, 1.0),
+    ],
+)
+def test_losses_of_all_epochs_compare(tmp_path, options, last_epoch):
+    """With the weight of the divergence at the end of the training, whatever ends it."""
+    module = small_module(learning_rate=0.0)
+    runner = trainer(tmp_path, num_sanity_val_steps=0, check_val_every_n_epoch=1, **options)
+    runner.fit(module, loader(48, 16), loader(20, 20, seed=1))
+    inputs, labels = rows(20, seed=1)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs), labels, epoch=last_epoch))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_a_training_the_divergence_has_all_its_weight(tmp_path):
+    module = small_module()
+    runner = trainer(tmp_path, max_epochs=-1)
+    runner.validate(module, loader(20, 20, seed=1), verbose=False)
+    inputs, labels = rows(20, seed=1)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs), labels, epoch=10.0))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
 TWO_PROCESSES = """
 import json, sys, warnings
 warnings.simplefilter("ignore")

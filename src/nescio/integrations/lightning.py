@@ -11,6 +11,7 @@ all processes have as many are left out.
 
 from __future__ import annotations
 
+import math
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -195,11 +196,19 @@ class EvidentialModule(LightningModule):
         return found
 
     def _add_loss(self, stage: str, logits: Tensor, labels: Tensor) -> None:
-        last_epoch = self.trainer.max_epochs
-        if last_epoch is None or last_epoch < 0:  # without an end
-            last_epoch = self.current_epoch
-        loss = self.loss(logits, labels, epoch=float(last_epoch))
+        loss = self.loss(logits, labels, epoch=self._last_epoch())
         self._loss_of(stage).update(loss.float(), weight=_weight_of(self.loss, labels))
+
+    def _last_epoch(self) -> float:
+        """Where the training ends, in epochs; where nobody says it, after the annealing."""
+        ends = [float(self.loss.annealing_epochs)]
+        if self.trainer.max_epochs is not None and self.trainer.max_epochs >= 0:
+            ends.append(float(self.trainer.max_epochs))
+        num_batches = self.trainer.num_training_batches  # infinite where there is no training, or no length
+        if self.trainer.max_steps >= 0 and 0 < num_batches < math.inf:
+            steps_an_epoch = math.ceil(num_batches / self.trainer.accumulate_grad_batches)
+            ends.append(self.trainer.max_steps / steps_an_epoch)
+        return min(ends)
 
 
 def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dict[str, Any] | None:
