@@ -193,6 +193,18 @@ def test_class_weights_and_other_optimisers(tmp_path):
     assert optimizer.defaults["weight_decay"] == 0.01
 
 
+def test_soft_labels_with_class_weights(tmp_path):
+    loss = EvidentialLoss(CLASSES, class_weight=torch.tensor([1.0, 5.0, 2.0]), annealing_epochs=0)
+    module = small_module(loss)
+    inputs, labels = rows(20)
+    soft = torch.nn.functional.one_hot(labels.sort().values, CLASSES) * 0.7 + 0.1
+    runner = trainer(tmp_path)
+    runner.validate(module, DataLoader(TensorDataset(inputs, soft), batch_size=7), verbose=False)
+    with torch.no_grad():
+        expected = float(loss(module(inputs), soft))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
 def test_labels_that_are_ignored_count_nowhere(tmp_path):
     inputs, labels = rows(20)
     labels[:5] = -100

@@ -226,7 +226,9 @@ def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dic
 def _weight_of(loss: EvidentialLoss, labels: Tensor) -> Tensor | float:
     """What the mean of a batch counts: the weights of its samples that count."""
     if labels.is_floating_point():
-        return float(len(labels))
+        if loss.class_weight is None:
+            return float(len(labels))
+        return (labels.movedim(1, -1) * loss.class_weight).sum().float()
     counted = labels[labels != loss.ignore_index]
     if loss.class_weight is None:
         return float(len(counted))
