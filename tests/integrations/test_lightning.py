@@ -179,6 +179,22 @@ def test_repeated_samples_are_known_by_their_place():
     assert _own_samples(DataLoader(data, batch_size=4), 0, 4) == 4
 
 
+def test_repeated_samples_are_computed_and_not_counted(tmp_path):
+    """Where processes share the weights, all of them must compute as many batches."""
+    data = TensorDataset(*rows(10))
+    sampler = DistributedSampler(data, num_replicas=4, rank=3, shuffle=False)
+    module = small_module()
+    sizes = []
+    module.network.register_forward_hook(lambda network, inputs, logits: sizes.append(len(logits)))
+    runner = trainer(tmp_path, use_distributed_sampler=False)
+    runner.validate(module, DataLoader(data, batch_size=2, sampler=sampler), verbose=False)
+    assert sizes == [2, 1]
+    inputs, labels = rows(10)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs[[3, 7]]), labels[[3, 7]], epoch=2.0))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
 def test_class_weights_and_other_optimisers(tmp_path):
     loss = EvidentialLoss(CLASSES, class_weight=torch.tensor([1.0, 5.0, 2.0]), annealing_epochs=0)
     module = small_module(loss, optimizer="SGD", learning_rate=0.1, weight_decay=0.01)

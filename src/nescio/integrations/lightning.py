@@ -176,8 +176,9 @@ class EvidentialModule(LightningModule):
         count = _own_samples(_loader_of(self.trainer, stage, dataloader_idx), batch_idx, len(inputs))
         is_known = dataloader_idx == 0
         found: dict[str, Any] | None = None
+        # Of repetitions alone too: where processes share the weights, each waits for the others here.
+        logits = self(inputs)[:count]
         if count > 0:
-            logits = self(inputs)[:count]
             found = {"opinion": self.loss.opinion(logits), "labels": None}
             if is_known:
                 labels = batch[1][:count]
