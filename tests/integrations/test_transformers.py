@@ -300,6 +300,23 @@ def test_trust_by_the_features_below_the_head(trained):
         predict_with_features(SimpleNamespace(args=SimpleNamespace(world_size=2)), [])
 
 
+def test_a_layer_that_is_not_given_a_row_for_each_input(trained):
+    trainer, _ = trained
+    head = torch.nn.Linear(4, CLASSES)
+
+    def predict(dataset):
+        head(dataset.repeat(2, 1))
+        return PredictionOutput((np.zeros((len(dataset), CLASSES)), np.zeros(2)), None, {})
+
+    twice = SimpleNamespace(
+        model=torch.nn.ModuleDict({"classifier": head}), args=trainer.args, predict=predict
+    )
+    with pytest.raises(
+        InputError, match="the layer classifier must be given a row for each of 5 inputs, got 10"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
+
+
 def test_adapters_of_peft(tmp_path):
     from peft import LoraConfig, PeftModel, get_peft_model
 

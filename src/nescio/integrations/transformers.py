@@ -426,7 +426,16 @@ def predict_with_features(trainer: Any, dataset: Any, layer: str = "classifier")
     if not parts or parts[0].ndim != 2:
         got = describe(parts[0]) if parts else "nothing"
         raise InputError(f"the layer {layer} must be given features (N, F), got {got}")
-    return PredictedFeatures(output, torch.cat(parts))
+    features = torch.cat(parts)
+    predictions = getattr(output, "predictions", None)
+    if isinstance(predictions, tuple | list) and predictions:
+        predictions = predictions[0]
+    if predictions is not None and len(predictions) != len(features):
+        raise InputError(
+            f"the layer {layer} must be given a row for each of {len(predictions)} inputs, "
+            f"got {len(features)}"
+        )
+    return PredictedFeatures(output, features)
 
 
 def _layer_of(model: nn.Module, name: str) -> nn.Module:
@@ -496,17 +505,19 @@ def minilm_tokenizer(max_length: int = 128) -> Any:
     """The tokenizer of all-MiniLM-L6-v2, as transformers has tokenizers.
 
     Args:
-        max_length: How many tokens of a text are read.
+        max_length: How many tokens of a text are read where it is called with `truncation=True`; without, all
+            are.
 
     Returns:
-        A PreTrainedTokenizerFast that pads to the longest text.
+        A PreTrainedTokenizerFast; with `padding=True` it pads to the longest text, without it does not pad.
 
     Raises:
         FetchError: If it can't be had.
 
     Example:
         >>> from nescio.integrations.transformers import minilm_tokenizer
-        >>> tokens = minilm_tokenizer()(["how do you do"])  # doctest: +SKIP
+        >>> tokenizer = minilm_tokenizer()  # doctest: +SKIP
+        >>> tokens = tokenizer(["how do you do"], padding=True, truncation=True)  # doctest: +SKIP
     """
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
