@@ -19,7 +19,7 @@ from torch import nn
 from nescio._files import write_atomically
 from nescio.data import LabelledData
 from nescio.encoders._hf_files import HUB_ID
-from nescio.errors import DataError, FetchError, InputError, MissingExtraError
+from nescio.errors import DataError, FetchError, InputError, MissingExtraError, ModelFileError
 from nescio.inference._model_file import MODEL_NAME
 from nescio.inference.model import TrainedModel
 from nescio.methods import Method
@@ -89,6 +89,8 @@ def save_pretrained(
             write_atomically(folder / CARD, _plain_card(model, context or CardContext()).encode())
     except OSError as error:
         raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
+    except ModelFileError as error:
+        raise DataError(str(error)) from error
     return folder
 
 
