@@ -17,6 +17,7 @@ from nescio.methods import EDL, Softmax
 from nescio.metrics.rotation import rotate
 from nescio.opinions.opinion import Opinion
 from nescio.serve._models import bundled_paths, load_models
+from nescio.serve.limits import Limits
 
 UNKNOWN = "I do not know"
 LETTER = "C"  # one that looks like no digit
@@ -355,6 +356,13 @@ def test_a_busy_server_is_asked_again(page, visit, expect):
     expect(page.get_by_role("alert")).to_be_hidden()
     assert len(visit.complaints) == 1
     assert "503" in visit.complaints.pop()
+
+
+def test_the_page_has_the_patience_of_the_service():
+    text = (resources.files("nescio.serve") / "page" / "api.js").read_text()
+    milliseconds = int(re.search(r"const PATIENCE = ([\d_]+);", text)[1])
+    limits = Limits()
+    assert milliseconds >= 1000 * (limits.read_timeout + limits.answer_timeout + limits.write_timeout)
 
 
 def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving_here, serve, expect):

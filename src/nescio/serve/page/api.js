@@ -1,6 +1,6 @@
 // The service that this page comes from; it asks nobody else.
 
-const PATIENCE = 15000;
+const PATIENCE = 60_000; // milliseconds: what the service itself has to read, to answer and to write
 const TOKEN = "nescio-token";
 const SURELY_TAKEN = 2 ** 16; // bytes of a body that no limit is asked for
 
