@@ -423,6 +423,47 @@ def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serve, expe
     expect(card(page, "colour", ".bars .others .name")).to_have_text("10 others")
 
 
+def test_samples_that_are_refused_hide_no_answer(visit, serve, expect):
+    """A service that takes fewer inputs at once than there are samples, or angles."""
+    page = visit(serve(load_models(bundled_paths()), Limits(max_inputs=5)), reduced_motion="reduce")
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(page.locator(".sample span").first).to_be_empty()
+    expect(page.locator("#sample-summary")).to_be_empty()
+    with page.expect_response("**/v1/opinions") as answered:
+        sample(page, "7").click()
+    assert answered.value.ok  # the samples are not asked about again
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    page.get_by_role("button", name="Turn by itself").click()
+    expect(page.get_by_role("alert")).to_contain_text(
+        "It can't be turned at once: there must be 1 to 5 inputs, got 37."
+    )
+    expect(page.get_by_role("button", name="Turn by itself")).to_be_visible()
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    assert ["422" in text for text in visit.complaints] == [True, True]
+    visit.complaints.clear()
+
+
+def test_samples_that_can_not_be_asked_about_hide_no_answer(page, visit, expect):
+    def only_one(route):
+        if len(route.request.post_data_json["inputs"]) == 1:
+            route.continue_()
+        else:
+            route.fulfill(status=500, json={"error": "it broke"})
+
+    page.route("**/v1/opinions", only_one)
+    page.reload()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(page.get_by_role("alert")).to_contain_text("The server said no: it broke")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(SAYS)).to_have_text("Nothing to look at yet")
+    page.unroute("**/v1/opinions")
+    sample(page, "7").click()
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    expect(page.locator("#sample-summary")).to_contain_text("Rejected by its own rule")
+    assert {"500" in text for text in visit.complaints} == {True}
+    visit.complaints.clear()
+
+
 @pytest.mark.parametrize(
     ("kept", "gone", "remark"),
     [("softmax", SAYS, "No evidential model"), ("edl", SOFTMAX_SAYS, "No softmax model")],

@@ -155,11 +155,19 @@ export class Drawing {
     return answer;
   }
 
+  // With the first answer the samples are judged too. A service that takes fewer inputs at once refuses them:
+  // they are shown without a judgement.
   async answered() {
     const main = this.evidential;
-    if (!main || this.samples.opinions || !this.samples.samples.length) return;
-    const answer = await api.opinions(this.samples.inputs(main.input_shape), [main.name]);
-    if (main === this.evidential) this.samples.opinions = answer[main.name];
+    if (!this.isReady || !main || this.samples.opinions || !this.samples.samples.length) return;
+    const { samples } = this.samples;
+    let judged = [];
+    try {
+      judged = (await api.opinions(this.samples.inputs(main.input_shape), [main.name]))[main.name];
+    } catch (error) {
+      if (!(error instanceof api.InputRefused)) throw error;
+    }
+    if (samples === this.samples.samples) this.samples.opinions = judged;
   }
 
   get evidential() {
@@ -181,13 +189,19 @@ export class Drawing {
 
   async turnAtOnce() {
     const { points } = this;
-    await this.trouble.attempt(async () => {
-      const names = this.models.map(({ name }) => name);
-      const answers = await opinionsOf(ANGLES.map((angle) => this.seen(angle)), names);
-      answers.forEach((answer, index) => points.set(ANGLES[index], answer));
-    });
-    this.onChange();
-    this.turning.stop();
+    try {
+      await this.trouble.attempt(async () => {
+        const names = this.models.map(({ name }) => name);
+        const answers = await opinionsOf(ANGLES.map((angle) => this.seen(angle)), names);
+        answers.forEach((answer, index) => points.set(ANGLES[index], answer));
+      });
+      this.onChange();
+    } catch (error) {
+      if (!(error instanceof api.InputRefused)) throw error;
+      this.trouble.say(`It can't be turned at once: ${error.message}.`, false);
+    } finally {
+      this.turning.stop();
+    }
   }
 
   // Showing -------------------------------------------------------------------------------------

@@ -129,13 +129,15 @@ class Page {
         if (!answer || models !== this.models || !panel.isReady) return;
         this.shown = answer;
         this.refusal = null;
-        await panel.answered?.(answer);
       } catch (error) {
         if (!(error instanceof api.InputRefused)) throw error;
         if (models !== this.models) return;
         this.shown = null;
         this.refusal = error.message;
+        return;
       }
+      this.render(); // what comes now may take long, or fail
+      await panel.answered?.(this.shown);
     });
     this.render();
   }
