@@ -423,6 +423,69 @@ def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serve, expe
     expect(card(page, "colour", ".bars .others .name")).to_have_text("10 others")
 
 
+@pytest.fixture
+def two_groups(visit, serve, expect):
+    """Digits to draw, and models of other pictures; the digits are shown."""
+    models = {
+        **load_models(bundled_paths()),
+        "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
+    }
+    page = visit(serve(models))
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    return page, page.get_by_role("navigation", name="Models").get_by_role("button")
+
+
+def test_models_that_are_chosen_while_others_open(two_groups, expect):
+    page, buttons = two_groups
+    buttons.nth(1).click()
+    held = []
+    page.route("**/samples.json", lambda route: held.append(route), times=1)
+    with page.expect_request("**/samples.json"):
+        buttons.nth(0).click()
+    buttons.nth(1).click()
+    with page.expect_response("**/samples.json"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    expect(page.locator("#samples")).to_be_hidden()
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    buttons.nth(0).click()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+
+
+def test_what_fails_for_models_that_are_left_is_not_told(two_groups, visit, expect):
+    page, buttons = two_groups
+    buttons.nth(1).click()
+    held = []
+    page.route("**/samples.json", lambda route: held.append(route), times=1)
+    with page.expect_request("**/samples.json"):
+        buttons.nth(0).click()
+    buttons.nth(1).click()
+    held[0].abort()
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    assert len(visit.complaints) == 1
+    visit.complaints.clear()
+
+
+def test_trying_again_stays_with_the_models_that_were_chosen(visit, serve, expect):
+    models = {
+        "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
+        **load_models(bundled_paths()),
+    }
+    page = visit(serve(models))
+    buttons = page.get_by_role("navigation", name="Models").get_by_role("button")
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    page.route("**/samples.json", lambda route: route.abort(), times=1)
+    buttons.nth(1).click()
+    expect(page.get_by_role("alert")).to_contain_text("The server can't be reached")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(buttons.nth(1)).to_have_attribute("aria-pressed", "true")
+    assert len(visit.complaints) == 1
+    visit.complaints.clear()
+
+
 def test_samples_that_are_refused_hide_no_answer(visit, serve, expect):
     """A service that takes fewer inputs at once than there are samples, or angles."""
     page = visit(serve(load_models(bundled_paths()), Limits(max_inputs=5)), reduced_motion="reduce")

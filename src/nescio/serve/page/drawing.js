@@ -14,12 +14,13 @@ const byId = (id) => document.getElementById(id);
 const STRIP = [0, 20, 40, 60, 80, 100, 120, 140, 160, 180];
 
 export class Drawing {
-  // onChange: asks for an answer, and gives a promise of its end. say: shows what is wrong with a file.
+  // onChange: asks for an answer, and gives a promise of its end. trouble: shows what is wrong.
   constructor(onChange, trouble) {
     this.element = byId("drawing");
     this.onChange = onChange;
     this.trouble = trouble;
     this.models = [];
+    this.opened = null; // what it was opened for, while it is
     this.charts = [];
     this.source = null;
     this.points = new Map(); // angle -> {name of a model: opinion}
@@ -50,13 +51,23 @@ export class Drawing {
     const [main] = models;
     // The samples are of what the model knows; letters are what one of digits does not know.
     const isKnown = ({ name }) => knowsDigits(main) || main.classes.includes(name);
-    this.samples.fill(await api.samples(), isKnown);
+    const opened = (this.opened = {});
+    let pictures;
+    try {
+      pictures = await api.samples();
+    } catch (error) {
+      if (opened !== this.opened) return;
+      throw error;
+    }
+    if (opened !== this.opened) return; // other models were chosen between
+    this.samples.fill(pictures, isKnown);
     byId("samples").hidden = !this.samples.samples.length;
     const first = this.samples.named("1") ?? this.samples.samples[0];
     if (first) this.chosen(first);
   }
 
   close() {
+    this.opened = null;
     this.turning.stop();
     byId("samples").hidden = true;
   }
