@@ -145,6 +145,29 @@ def test_a_file_that_is_no_picture_is_refused_on_the_card(visit, serve, fruit, e
     visit.complaints.clear()
 
 
+def test_pictures_that_are_replaced_are_let_go(visit, serve, fruit, expect):
+    page = visit(serve({"fruit": fruit}))
+    page.evaluate("""() => {
+        window.closedPictures = 0;
+        const close = ImageBitmap.prototype.close;
+        ImageBitmap.prototype.close = function () { window.closedPictures += 1; close.call(this); };
+        const decode = window.createImageBitmap;
+        window.createImageBitmap = async (file) => {
+            const image = await decode(file);
+            if (file.name === "slow.png") await new Promise((resolve) => setTimeout(resolve, 300));
+            return image;
+        };
+    }""")
+    upload(page, photo((200, 0, 0)), "first.png")
+    expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
+    upload(page, photo((200, 0, 0)), "slow.png")
+    upload(page, photo((0, 200, 0)), "last.png")
+    expect(card(page, "fruit", ".sentence")).to_have_text("It is “pear”")
+    page.wait_for_timeout(400)
+    assert page.evaluate("window.closedPictures") == 2
+    expect(page.locator("#photo-name")).to_have_text("last.png")
+
+
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(visit, serve, fruit, expect):
     page = visit(serve({"fruit": fruit}, Limits(max_body=2**20)))
     sent = []
@@ -155,6 +178,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(visit, serve, fru
         "It is too large: 1.5 MiB, and the server takes at most 1 MiB."
     )
     assert "POST" not in sent
+    expect(page.locator("#photo-pictures")).to_be_hidden()  # nor is it decoded
     expect(page.locator("#trouble")).to_be_hidden()
     upload(page, photo((200, 0, 0)) + bytes(2**19))  # what comes behind a picture is passed over
     expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
