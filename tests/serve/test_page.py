@@ -252,8 +252,16 @@ def test_text_can_be_read(visit, expect, scheme):
     expect(page.locator(SAYS)).to_have_text(UNKNOWN)
     card = luminance(style(page, ".card", "backgroundColor"))
     for text in (SAYS, SOFTMAX_SAYS, ".card .small", ".card .number", "#about + p a"):
-        lighter, darker = sorted((luminance(style(page, text, "color")), card), reverse=True)
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, text
+        assert contrast(luminance(style(page, text, "color")), card) >= 4.5, text
+    expect(page.locator(".sample.rejected").first).to_be_visible()
+    button = luminance(style(page, ".sample.rejected", "backgroundColor"))
+    for text in (".sample.rejected span", ".sample:not(.rejected) span"):
+        assert contrast(luminance(style(page, text, "color")), button) >= 4.5, text
+
+
+def contrast(one, other):
+    """Of two luminances, as WCAG 2 defines it."""
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
 
 
 def style(page, selector, name):

@@ -13,6 +13,7 @@ from tests.data.preprocess.words import WORDS
 from tests.inference.pretrained import TinySpec
 from tests.inference.small_texts import BagOfWordsSpec
 from tests.serve.helpers import PICTURE, encoded, pictures, untrained
+from tests.serve.test_page import contrast, luminance, style
 
 from nescio.data import Dataset, Table, TextPreprocess, open_source
 from nescio.inference.model import TrainedModel, untrained_model
@@ -213,6 +214,16 @@ def test_a_text_model_has_a_box_and_says_when_a_text_is_too_long(visit, serve, i
     expect(page.locator("#classes p")).to_be_hidden()
     summary.click()
     expect(page.locator("#classes p")).to_contain_text("intent number 29")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_written_into_has_an_edge_that_is_seen(visit, serve, intents, animals, expect, scheme):
+    for name, model, field in (("intents", intents, "#words"), ("animals", animals, ".field input")):
+        page = visit(serve({name: model}), color_scheme=scheme)
+        expect(page.locator(field).first).to_be_visible()
+        edge = luminance(style(page, field, "borderTopColor"))
+        for around in (field, ".panel"):
+            assert contrast(edge, luminance(style(page, around, "backgroundColor"))) >= 3, (field, around)
 
 
 def test_a_table_model_has_a_form_of_its_columns(visit, serve, animals, expect):
