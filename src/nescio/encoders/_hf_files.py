@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nescio._fetch.downloads import first_line
 from nescio.errors import FetchError, InputError, MissingExtraError
 
 HF_PREFIX = "hf:"
@@ -101,7 +102,7 @@ def explaining(source: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        reason = first_line(str(error)) or type(error).__name__
         raise FetchError(
             f"{HF_PREFIX}{source} can't be had: {reason}; if the hub is out of reach, "
             "put its files (config.json, model.safetensors and others) into a folder and name it: hf:FOLDER"

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import require_whole
+from nescio._fetch.downloads import first_line
 from nescio._kinds import InputKind
 from nescio.encoders._hf_files import (
     HF_PREFIX,
@@ -478,8 +479,8 @@ def _building(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AssertionError, ImportError) as error:
-        reason = str(error).strip().partition("\n")[0]
         name = config.get("model_type")
+        reason = first_line(str(error))
         raise InputError(f"transformers can't build a model of the type {name!r}: {reason}") from error
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import nn
 
+from nescio._fetch.downloads import first_line
 from nescio._files import write_atomically
 from nescio.data import LabelledData
 from nescio.encoders._hf_files import HUB_ID
@@ -271,5 +272,5 @@ def _explaining(repo_id: str, done: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        reason = first_line(str(error)) or type(error).__name__
         raise FetchError(f"{repo_id} can't be {done}: {type(error).__name__}: {reason}") from error
