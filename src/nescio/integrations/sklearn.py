@@ -516,12 +516,12 @@ def predict_opinion(estimator: Any, X: Any) -> Opinion:
 @contextmanager
 def _restored_on_error(classifier: EvidentialClassifier) -> Iterator[None]:
     """Leave the attributes as they were where an error comes: all of them are of one fit."""
-    before = dict(vars(classifier))
+    before = dict(classifier.__dict__)
     try:
         yield
     except BaseException:
-        vars(classifier).clear()
-        vars(classifier).update(before)
+        classifier.__dict__.clear()
+        classifier.__dict__.update(before)
         raise
 
 
