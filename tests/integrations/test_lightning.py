@@ -209,8 +209,9 @@ def test_class_weights_and_other_optimisers(tmp_path):
     assert optimizer.defaults["weight_decay"] == 0.01
 
 
-def test_soft_labels_with_class_weights(tmp_path):
-    loss = EvidentialLoss(CLASSES, class_weight=torch.tensor([1.0, 5.0, 2.0]), annealing_epochs=0)
+@pytest.mark.parametrize("class_weight", [None, torch.tensor([1.0, 5.0, 2.0])])
+def test_soft_labels(tmp_path, class_weight):
+    loss = EvidentialLoss(CLASSES, class_weight=class_weight, annealing_epochs=0)
     module = small_module(loss)
     inputs, labels = rows(20)
     soft = torch.nn.functional.one_hot(labels.sort().values, CLASSES) * 0.7 + 0.1

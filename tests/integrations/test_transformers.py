@@ -315,6 +315,16 @@ def test_a_layer_that_is_not_given_a_row_for_each_input(trained):
         InputError, match="the layer classifier must be given a row for each of 5 inputs, got 10"
     ):
         predict_with_features(twice, torch.zeros(5, 4))
+    twice.predict = lambda dataset: head(dataset[:, None])
+    with pytest.raises(
+        InputError, match=r"the layer classifier must be given features \(N, F\), got .*5, 1, 4"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
+    twice.predict = lambda dataset: None
+    with pytest.raises(
+        InputError, match=r"the layer classifier must be given features \(N, F\), got nothing"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
 
 
 def test_adapters_of_peft(tmp_path):
