@@ -10,9 +10,10 @@ ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/nescio
 WORKDIR /src
-# First what changes seldom: a change of our own code leaves the layer of torch as it is.
+# First what changes seldom: a change of our own code leaves the layer of torch as it is. Without what it needs, which
+# that index may not have in our versions; the next step takes it from PyPI.
 COPY constraints.txt ./
-RUN /opt/nescio/bin/pip install --index-url "${TORCH_INDEX}" --constraint constraints.txt torch
+RUN /opt/nescio/bin/pip install --no-deps --index-url "${TORCH_INDEX}" --constraint constraints.txt torch
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY src ./src
 RUN /opt/nescio/bin/pip install --constraint constraints.txt ".[serve,text]" \

@@ -100,6 +100,13 @@ def test_convolutions_have_their_own_pooled_output(tmp_path):
         torch.testing.assert_close(with_weights(spec).features(images), expected)
 
 
+def test_a_folder_below_the_home(bert, monkeypatch):
+    monkeypatch.setenv("HOME", str(bert.parent))
+    spec = make_encoder(f"hf:~/{bert.name}", None, 3)
+    assert spec.source == str(bert)
+    assert with_weights(spec)(IDS).shape == (2, 3)
+
+
 def test_it_is_built_again_without_the_folder(bert):
     spec = make_encoder(f"hf:{bert}", None, 3)
     state = with_weights(spec).state_dict()
@@ -144,6 +151,36 @@ def test_code_of_the_folder_is_not_run(bert):
         make_encoder(f"hf:{bert}", None, 3)
 
 
+@pytest.mark.parametrize("prefix", ["", "_"])
+def test_kernels_of_strangers_are_not_fetched(bert, prefix):
+    """A configuration may name a kernel on the hub, which transformers would fetch and run."""
+    plain = with_weights(make_encoder(f"hf:{bert}", None, 3))
+    kernels = {f"{prefix}attn_implementation": "a-stranger/attention"}
+    config = json.loads((bert / "config.json").read_text())
+    kernels[f"{prefix}experts_implementation"] = "a-stranger/experts"
+    (bert / "config.json").write_text(json.dumps({**config, **kernels, "part": kernels}))
+    network = with_weights(make_encoder(f"hf:{bert}", None, 3))
+    settings = network.encoder.model.config
+    assert settings._attn_implementation == "sdpa"
+    assert settings.part == {}
+    with torch.no_grad():
+        torch.testing.assert_close(network.features(IDS), plain.features(IDS))
+
+
+def test_a_package_that_a_model_needs_is_named(tmp_path, monkeypatch):
+    import transformers
+
+    def lacking(*args, **options):
+        raise ImportError("\nBertModel requires the timm library\nInstall it")
+
+    monkeypatch.setattr(transformers.AutoModel, "from_config", lacking)
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "vocab_size": 9}')
+    with pytest.raises(
+        InputError, match="can't build a model of the type 'bert': BertModel requires the timm"
+    ):
+        make_encoder(f"hf:{tmp_path}", None, 3)
+
+
 def test_padding_of_another_id(bert):
     """Models after RoBERTa pad with 1: the zeros behind a text become that."""
     config = {"model_type": "roberta", **hf_models.SMALL, "vocab_size": 30, "pad_token_id": 1}
@@ -182,6 +219,33 @@ def test_a_model_without_padding_reads_the_token_0(bert):
 
 
 @pytest.mark.parametrize(
+    ("config", "length"),
+    [
+        ({"model_type": "gpt2", "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 20}, 20),
+        # It has no table of places, whatever it says.
+        ({"model_type": "t5", "d_model": 16, "num_layers": 1, "num_heads": 2, "n_positions": 20}, 128),
+    ],
+)
+def test_how_long_a_text_may_be(bert, config, length):
+    (bert / "config.json").write_text(json.dumps({**config, "vocab_size": 30}))
+    spec = make_encoder(f"hf:{bert}", None, 3)
+    assert spec.input_shape == (length,)
+    assert spec.build()(torch.full((1, length), 5)).shape == (1, 3)
+    if length == 20:
+        with pytest.raises(InputError, match=r"max_length must be at most 20 for .*, got 21"):
+            replace(spec, max_length=21)
+
+
+def test_a_spec_is_read_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    config = json.dumps({"model_type": "bert", "vocab_size": 30, "max_position_embeddings": 40})
+    spec = HFTextSpec("x", config, "mean", feature_size=8, num_classes=2, max_length=30)
+    assert spec.input_shape == (30,)
+    with pytest.raises(MissingExtraError, match="transformers is not installed"):
+        spec.build()
+
+
+@pytest.mark.parametrize(
     ("tokens", "padding"),
     [
         ({}, 0),
@@ -191,10 +255,28 @@ def test_a_model_without_padding_reads_the_token_0(bert):
         ({"pad_token_id": None, "eos_token_id": [27, 29]}, 27),
         ({"eos_token_id": 300}, 0),
         ({"eos_token_id": []}, 0),
+        ({"pad_token_id": -1, "eos_token_id": 29}, 29),
+        ({"pad_token_id": 30, "eos_token_id": 1}, 0),
     ],
 )
 def test_what_stands_behind_the_end_of_a_text(tokens, padding):
     assert hf._padding_of({"vocab_size": 30, **tokens}) == padding
+
+
+def test_padding_that_is_no_token(bert):
+    """Models with a padding of -1 have none: what stands behind a text is not looked at."""
+    config = {"model_type": "llama", **hf_models.SMALL, "vocab_size": 30, "pad_token_id": -1}
+    (bert / "config.json").write_text(json.dumps({**config, "eos_token_id": 29}))
+    spec = make_encoder(f"hf:{bert}", None, 3)
+    network = spec.build().eval()
+    with torch.no_grad():
+        padded = network(torch.tensor([[5, 6, 29, 29], [5, 6, 7, 8]]))
+        torch.testing.assert_close(network(torch.tensor([[5, 6]]))[0], padded[0])
+    (bert / "config.json").write_text(json.dumps({**config, "pad_token_id": 30}))
+    with pytest.raises(
+        InputError, match="can't build a model of the type 'llama': Padding_idx must be within"
+    ):
+        make_encoder(f"hf:{bert}", None, 3)
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,14 @@ def test_what_is_no_model_is_refused(tmp_path):
         save_pretrained(SimpleNamespace(save=some.save), tmp_path / "file" / "below")
 
 
+def test_a_model_that_may_not_be_written_over(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_text("")
+    path.chmod(0o400)
+    with pytest.raises(DataError, match=r"model.safetensors can't be written: it is read-only"):
+        save_pretrained(model, tmp_path)
+
+
 def test_a_network_of_your_own_is_given_again(tmp_path):
     module = torch.nn.Linear(2, 2)
     settings = nescio.TrainingSettings(epochs=2, batch_size=8)

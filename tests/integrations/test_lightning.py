@@ -108,6 +108,36 @@ def test_it_learns_as_by_hand_and_logs_what_the_functions_give(tmp_path):
     assert torch.equal(torch.cat([part.labels for part in predicted]), known.labels)
 
 
+@pytest.mark.parametrize(
+    ("options", "last_epoch"),
+    [
+        ({"max_epochs": -1, "max_steps": 12}, 4.0),  # of 3 batches an epoch
+        ({"max_epochs": -1, "max_steps": 4, "accumulate_grad_batches": 2}, 2.0),
+        ({"max_epochs": 2, "max_steps": 60}, 2.0),
+        ({"max_epochs": 6, "max_steps": 3}, 1.0),
+    ],
+)
+def test_losses_of_all_epochs_compare(tmp_path, options, last_epoch):
+    """With the weight of the divergence at the end of the training, whatever ends it."""
+    module = small_module(learning_rate=0.0)
+    runner = trainer(tmp_path, num_sanity_val_steps=0, check_val_every_n_epoch=1, **options)
+    runner.fit(module, loader(48, 16), loader(20, 20, seed=1))
+    inputs, labels = rows(20, seed=1)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs), labels, epoch=last_epoch))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_a_training_the_divergence_has_all_its_weight(tmp_path):
+    module = small_module()
+    runner = trainer(tmp_path, max_epochs=-1)
+    runner.validate(module, loader(20, 20, seed=1), verbose=False)
+    inputs, labels = rows(20, seed=1)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs), labels, epoch=10.0))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
 TWO_PROCESSES = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -149,6 +179,22 @@ def test_repeated_samples_are_known_by_their_place():
     assert _own_samples(DataLoader(data, batch_size=4), 0, 4) == 4
 
 
+def test_repeated_samples_are_computed_and_not_counted(tmp_path):
+    """Where processes share the weights, all of them must compute as many batches."""
+    data = TensorDataset(*rows(10))
+    sampler = DistributedSampler(data, num_replicas=4, rank=3, shuffle=False)
+    module = small_module()
+    sizes = []
+    module.network.register_forward_hook(lambda network, inputs, logits: sizes.append(len(logits)))
+    runner = trainer(tmp_path, use_distributed_sampler=False)
+    runner.validate(module, DataLoader(data, batch_size=2, sampler=sampler), verbose=False)
+    assert sizes == [2, 1]
+    inputs, labels = rows(10)
+    with torch.no_grad():
+        expected = float(module.loss(module(inputs[[3, 7]]), labels[[3, 7]], epoch=2.0))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
+
+
 def test_class_weights_and_other_optimisers(tmp_path):
     loss = EvidentialLoss(CLASSES, class_weight=torch.tensor([1.0, 5.0, 2.0]), annealing_epochs=0)
     module = small_module(loss, optimizer="SGD", learning_rate=0.1, weight_decay=0.01)
@@ -161,6 +207,19 @@ def test_class_weights_and_other_optimisers(tmp_path):
     optimizer = module.configure_optimizers()
     assert isinstance(optimizer, torch.optim.SGD)
     assert optimizer.defaults["weight_decay"] == 0.01
+
+
+@pytest.mark.parametrize("class_weight", [None, torch.tensor([1.0, 5.0, 2.0])])
+def test_soft_labels(tmp_path, class_weight):
+    loss = EvidentialLoss(CLASSES, class_weight=class_weight, annealing_epochs=0)
+    module = small_module(loss)
+    inputs, labels = rows(20)
+    soft = torch.nn.functional.one_hot(labels.sort().values, CLASSES) * 0.7 + 0.1
+    runner = trainer(tmp_path)
+    runner.validate(module, DataLoader(TensorDataset(inputs, soft), batch_size=7), verbose=False)
+    with torch.no_grad():
+        expected = float(loss(module(inputs), soft))
+    assert float(runner.callback_metrics["val_loss"]) == pytest.approx(expected, abs=1e-6)
 
 
 def test_labels_that_are_ignored_count_nowhere(tmp_path):

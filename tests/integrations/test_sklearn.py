@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nescio as ev
 from nescio.data import load
-from nescio.encoders import Ability, MLPSpec
+from nescio.encoders import Ability, EfficientNetLite0Spec, MLPSpec
 from nescio.inference._calibration import calibrate
 from nescio.integrations import sklearn as sklearn_integration
 from nescio.integrations.sklearn import predict_opinion
@@ -350,11 +350,40 @@ def test_a_network_by_its_name(iris):
     assert ev.EvidentialClassifier("mlp", epochs=1).fit(X, y).model_.network == MLPSpec(4, 3)
 
 
+@pytest.mark.parametrize("network", ["efficientnet-lite0", EfficientNetLite0Spec(64, 64, 2), "hf:a/model"])
+def test_pretrained_encoders_are_not_trained_from_the_start(network):
+    X = np.zeros((4, 64, 64, 3), dtype=np.uint8)
+    name = "hf:a/model" if network == "hf:a/model" else "efficientnet-lite0"
+    reason = f"network must be trained from the start, like mlp or lenet, got {name}, which has pretrained"
+    with pytest.raises(ev.InputError, match=reason):
+        ev.EvidentialClassifier(network, epochs=1).fit(X, [0, 1, 0, 1])
+
+
 def test_members_are_not_trained_in_parts(iris):
     X, _, y, _ = iris
     classifier = ev.EvidentialClassifier(method="ensemble", random_state=0)
+    before = dict(vars(classifier))
     with pytest.raises(ev.InputError, match="partial_fit trains one network, and ensemble has 5; use fit"):
         classifier.partial_fit(X, y, classes=np.unique(y))
+    assert vars(classifier) == before
+
+
+def test_what_can_not_be_fitted_leaves_the_classifier_as_it_was(iris):
+    X, X_test, y, _ = iris
+    classifier = ev.EvidentialClassifier(epochs=2, random_state=0).fit(
+        pd.DataFrame(X, columns=list("abcd")), y
+    )
+    frame = pd.DataFrame(X_test, columns=list("abcd"))
+    before = dict(vars(classifier))
+    expected = classifier.predict_proba(frame)
+    with pytest.raises(ev.InputError, match="y must hold two or more classes"):
+        classifier.fit(X[:, :2], np.full(len(X), "rosa"))
+    classifier.network = MLPSpec(2, 2)
+    with pytest.raises(ev.InputError, match=r"network must give logits \(N, 3\)"):
+        classifier.fit(X[:, :2], y)
+    assert vars(classifier) == {**before, "network": MLPSpec(2, 2)}
+    np.testing.assert_array_equal(classifier.predict_proba(frame), expected)
+    assert expected.shape[1] == len(classifier.classes_) == 3
 
 
 def test_the_columns_of_a_frame_are_kept_in_the_model(iris):
@@ -578,3 +607,32 @@ def test_a_frame_with_categories_goes_on_with_frames():
     assert numbers.predict(frame[["wild"]]).shape == (60,)
     refitted = classifier.fit(frame[["wild"]], kinds)
     assert refitted.model_.preprocess.schema.names == ("wild",)
+
+
+@pytest.mark.parametrize(
+    ("gap", "kinds"),
+    [(np.nan, "float, str"), (None, "NoneType, str"), (pd.NA, "NAType, str"), (7, "int, str")],
+)
+@pytest.mark.parametrize("columns", [["colour", "height"], ["wild"]])
+def test_labels_with_gaps_are_refused(columns, gap, kinds):
+    frame, labels = mixed_frame(60)
+    labels = labels.astype(object)
+    labels[7] = gap
+    expected = f"y must hold labels of one kind, texts or numbers, without gaps, got {kinds}"
+    with pytest.raises(ev.InputError, match=expected):
+        ev.EvidentialClassifier(epochs=1).fit(frame[columns], labels)
+
+
+def test_numbers_with_gaps_are_no_labels_of_a_mixed_frame_either():
+    frame, kinds = mixed_frame(60)
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        ev.EvidentialClassifier(epochs=1).fit(frame, np.where(kinds == "rose", np.nan, 1.0))
+
+
+def test_frames_without_rows_are_refused():
+    frame, kinds = mixed_frame(60)
+    classifier = ev.EvidentialClassifier(epochs=1, random_state=0)
+    with pytest.raises(ev.InputError, match=r"X must have a row or more, got a frame of shape \(0, 4\)"):
+        classifier.fit(frame.head(0), kinds[:0])
+    with pytest.raises(ev.InputError, match=r"X must have a row or more, got a frame of shape \(0, 4\)"):
+        classifier.fit(frame, kinds).predict(frame.head(0))

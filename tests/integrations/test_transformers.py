@@ -1,6 +1,7 @@
 """The Trainer of transformers learns what our own loop learns; what it predicts becomes opinions."""
 
 import copy
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -28,7 +29,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from nescio import AbstentionRule, ConformalSets, EvidentialLoss, InputError, metrics
 from nescio.data.preprocess import TextPreprocess
-from nescio.errors import TrainingError
+from nescio.errors import NescioWarning, TrainingError
 from nescio.integrations.transformers import (
     AnnealingCallback,
     TrainerLoss,
@@ -174,6 +175,51 @@ def test_annealing_goes_on_from_a_checkpoint(tmp_path):
     assert told == [(1.0, 2.0), (1.25, 2.0), (1.5, 2.0), (1.75, 2.0)]
 
 
+def test_label_smoothing_that_would_be_ignored_is_refused(tmp_path):
+    loss = TrainerLoss(EvidentialLoss(CLASSES))
+    trainer = make_trainer(tmp_path, tiny_model(), loss, label_smoothing_factor=0.1)
+    with pytest.raises(
+        InputError, match=r"label_smoothing_factor must be 0, .*, got 0\.1; give the data set soft"
+    ):
+        trainer.train()
+
+
+class Stream(torch.utils.data.IterableDataset):
+    """32 questions, of which nobody knows how many they are."""
+
+    def __iter__(self):
+        return iter(rows_of(*questions(32)))
+
+
+@pytest.mark.parametrize(("annealing_epochs", "warned"), [(10, 1), (0.5, 0), (0, 0)])
+def test_a_stream_is_one_epoch_from_the_first_to_the_last_step(tmp_path, annealing_epochs, warned):
+    loss = TrainerLoss(EvidentialLoss(CLASSES, annealing_epochs=annealing_epochs))
+    told = Epochs()
+    told.watch(loss)
+    trainer = Trainer(
+        model=tiny_model(),
+        args=arguments(tmp_path, max_steps=4, gradient_accumulation_steps=2),
+        train_dataset=Stream(),  # it ends after 2 steps, and begins again
+        data_collator=collate,
+        compute_loss_func=loss,
+        callbacks=[AnnealingCallback(loss)],
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        trainer.train()
+    messages = [str(warning.message) for warning in said if warning.category is NescioWarning]
+    expected = (
+        "train_dataset has no length, so all of the training counts as one epoch, and annealing_epochs is "
+        "10: the divergence grows to 0.1 of its weight; give the loss annealing_epochs from 0 to 1"
+    )
+    assert messages == [expected] * warned
+    assert told == [(place / 8, 1.0) for place in range(8)]
+    logits, labels = batch_of(6)
+    with torch.no_grad():
+        last = loss.loss(logits, labels, epoch=1.0)
+        torch.testing.assert_close(loss((logits,), labels), last)
+
+
 def test_an_evaluation_has_the_loss_of_the_end():
     loss = TrainerLoss(EvidentialLoss(CLASSES))
     logits, labels = batch_of(6)
@@ -252,6 +298,33 @@ def test_trust_by_the_features_below_the_head(trained):
         predict_with_features(trainer, [], layer="head")
     with pytest.raises(InputError, match="trainer must run in one process"):
         predict_with_features(SimpleNamespace(args=SimpleNamespace(world_size=2)), [])
+
+
+def test_a_layer_that_is_not_given_a_row_for_each_input(trained):
+    trainer, _ = trained
+    head = torch.nn.Linear(4, CLASSES)
+
+    def predict(dataset):
+        head(dataset.repeat(2, 1))
+        return PredictionOutput((np.zeros((len(dataset), CLASSES)), np.zeros(2)), None, {})
+
+    twice = SimpleNamespace(
+        model=torch.nn.ModuleDict({"classifier": head}), args=trainer.args, predict=predict
+    )
+    with pytest.raises(
+        InputError, match="the layer classifier must be given a row for each of 5 inputs, got 10"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
+    twice.predict = lambda dataset: head(dataset[:, None])
+    with pytest.raises(
+        InputError, match=r"the layer classifier must be given features \(N, F\), got .*5, 1, 4"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
+    twice.predict = lambda dataset: None
+    with pytest.raises(
+        InputError, match=r"the layer classifier must be given features \(N, F\), got nothing"
+    ):
+        predict_with_features(twice, torch.zeros(5, 4))
 
 
 def test_adapters_of_peft(tmp_path):

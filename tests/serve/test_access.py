@@ -88,6 +88,18 @@ def test_behind_a_proxy_with_a_path(ask, prefix):
     assert 'nescio_requests_total{path="/v1/opinions",status="200"} 1.0' in metrics
 
 
+@pytest.mark.parametrize(("root_path", "location"), [("/models", "./models/"), ("/team/a:b", "./a:b/")])
+def test_the_root_path_without_a_slash(ask, root_path, location):
+    """What the page names lies below it; the address is given without a host."""
+    app = create_app(pair(), root_path=root_path, token="secret")
+    for method in ("GET", "HEAD"):
+        answer = ask(method, root_path, app=app)
+        assert (answer.status_code, answer.headers["location"]) == (307, location)
+        assert str(answer.url.join(location)) == f"http://here{root_path}/"
+    assert "<title>" in ask("GET", f"{root_path}/", app=app).text
+    assert ask("POST", root_path, app=app).status_code == 405
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -17,6 +17,7 @@ from nescio.methods import EDL, Softmax
 from nescio.metrics.rotation import rotate
 from nescio.opinions.opinion import Opinion
 from nescio.serve._models import bundled_paths, load_models
+from nescio.serve.limits import Limits
 
 UNKNOWN = "I do not know"
 LETTER = "C"  # one that looks like no digit
@@ -251,8 +252,16 @@ def test_text_can_be_read(visit, expect, scheme):
     expect(page.locator(SAYS)).to_have_text(UNKNOWN)
     card = luminance(style(page, ".card", "backgroundColor"))
     for text in (SAYS, SOFTMAX_SAYS, ".card .small", ".card .number", "#about + p a"):
-        lighter, darker = sorted((luminance(style(page, text, "color")), card), reverse=True)
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, text
+        assert contrast(luminance(style(page, text, "color")), card) >= 4.5, text
+    expect(page.locator(".sample.rejected").first).to_be_visible()
+    button = luminance(style(page, ".sample.rejected", "backgroundColor"))
+    for text in (".sample.rejected span", ".sample:not(.rejected) span"):
+        assert contrast(luminance(style(page, text, "color")), button) >= 4.5, text
+
+
+def contrast(one, other):
+    """Of two luminances, as WCAG 2 defines it."""
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
 
 
 def style(page, selector, name):
@@ -357,6 +366,13 @@ def test_a_busy_server_is_asked_again(page, visit, expect):
     assert "503" in visit.complaints.pop()
 
 
+def test_the_page_has_the_patience_of_the_service():
+    text = (resources.files("nescio.serve") / "page" / "api.js").read_text()
+    milliseconds = int(re.search(r"const PATIENCE = ([\d_]+);", text)[1])
+    limits = Limits()
+    assert milliseconds >= 1000 * (limits.read_timeout + limits.answer_timeout + limits.write_timeout)
+
+
 def test_a_server_that_is_gone_is_told_of_and_found_again(visit, serving_here, serve, expect):
     pair = load_models(bundled_paths())
     with serving_here(pair) as at:
@@ -413,6 +429,110 @@ def test_models_of_other_inputs_or_classes_are_chosen_by_name(visit, serve, expe
     expect(card(page, "clothes", ".sentence")).to_have_count(0)
     expect(card(page, "colour", ".bars li")).to_have_count(7)  # five of 15, the others, and uncertainty
     expect(card(page, "colour", ".bars .others .name")).to_have_text("10 others")
+
+
+@pytest.fixture
+def two_groups(visit, serve, expect):
+    """Digits to draw, and models of other pictures; the digits are shown."""
+    models = {
+        **load_models(bundled_paths()),
+        "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
+    }
+    page = visit(serve(models))
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    return page, page.get_by_role("navigation", name="Models").get_by_role("button")
+
+
+def test_models_that_are_chosen_while_others_open(two_groups, expect):
+    page, buttons = two_groups
+    buttons.nth(1).click()
+    held = []
+    page.route("**/samples.json", lambda route: held.append(route), times=1)
+    with page.expect_request("**/samples.json"):
+        buttons.nth(0).click()
+    buttons.nth(1).click()
+    with page.expect_response("**/samples.json"):
+        held[0].continue_()
+    page.wait_for_timeout(200)
+    expect(page.locator("#samples")).to_be_hidden()
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    buttons.nth(0).click()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+
+
+def test_what_fails_for_models_that_are_left_is_not_told(two_groups, visit, expect):
+    page, buttons = two_groups
+    buttons.nth(1).click()
+    held = []
+    page.route("**/samples.json", lambda route: held.append(route), times=1)
+    with page.expect_request("**/samples.json"):
+        buttons.nth(0).click()
+    buttons.nth(1).click()
+    held[0].abort()
+    page.wait_for_timeout(200)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    assert len(visit.complaints) == 1
+    visit.complaints.clear()
+
+
+def test_trying_again_stays_with_the_models_that_were_chosen(visit, serve, expect):
+    models = {
+        "colour": untrained(EDL(), LeNetSpec(3, 20, 32, 15), (3, 20, 32)),
+        **load_models(bundled_paths()),
+    }
+    page = visit(serve(models))
+    buttons = page.get_by_role("navigation", name="Models").get_by_role("button")
+    expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
+    page.route("**/samples.json", lambda route: route.abort(), times=1)
+    buttons.nth(1).click()
+    expect(page.get_by_role("alert")).to_contain_text("The server can't be reached")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(buttons.nth(1)).to_have_attribute("aria-pressed", "true")
+    assert len(visit.complaints) == 1
+    visit.complaints.clear()
+
+
+def test_samples_that_are_refused_hide_no_answer(visit, serve, expect):
+    """A service that takes fewer inputs at once than there are samples, or angles."""
+    page = visit(serve(load_models(bundled_paths()), Limits(max_inputs=5)), reduced_motion="reduce")
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(page.locator(".sample span").first).to_be_empty()
+    expect(page.locator("#sample-summary")).to_be_empty()
+    with page.expect_response("**/v1/opinions") as answered:
+        sample(page, "7").click()
+    assert answered.value.ok  # the samples are not asked about again
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    page.get_by_role("button", name="Turn by itself").click()
+    expect(page.get_by_role("alert")).to_contain_text(
+        "It can't be turned at once: there must be 1 to 5 inputs, got 37."
+    )
+    expect(page.get_by_role("button", name="Turn by itself")).to_be_visible()
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    assert ["422" in text for text in visit.complaints] == [True, True]
+    visit.complaints.clear()
+
+
+def test_samples_that_can_not_be_asked_about_hide_no_answer(page, visit, expect):
+    def only_one(route):
+        if len(route.request.post_data_json["inputs"]) == 1:
+            route.continue_()
+        else:
+            route.fulfill(status=500, json={"error": "it broke"})
+
+    page.route("**/v1/opinions", only_one)
+    page.reload()
+    expect(page.locator(SAYS)).to_have_text("It is a 1")
+    expect(page.get_by_role("alert")).to_contain_text("The server said no: it broke")
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator(SAYS)).to_have_text("Nothing to look at yet")
+    page.unroute("**/v1/opinions")
+    sample(page, "7").click()
+    expect(page.locator(SAYS)).to_have_text("It is a 7")
+    expect(page.locator("#sample-summary")).to_contain_text("Rejected by its own rule")
+    assert {"500" in text for text in visit.complaints} == {True}
+    visit.complaints.clear()
 
 
 @pytest.mark.parametrize(

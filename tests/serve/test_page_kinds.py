@@ -13,6 +13,7 @@ from tests.data.preprocess.words import WORDS
 from tests.inference.pretrained import TinySpec
 from tests.inference.small_texts import BagOfWordsSpec
 from tests.serve.helpers import PICTURE, encoded, pictures, untrained
+from tests.serve.test_page import contrast, luminance, style
 
 from nescio.data import Dataset, Table, TextPreprocess, open_source
 from nescio.inference.model import TrainedModel, untrained_model
@@ -145,6 +146,29 @@ def test_a_file_that_is_no_picture_is_refused_on_the_card(visit, serve, fruit, e
     visit.complaints.clear()
 
 
+def test_pictures_that_are_replaced_are_let_go(visit, serve, fruit, expect):
+    page = visit(serve({"fruit": fruit}))
+    page.evaluate("""() => {
+        window.closedPictures = 0;
+        const close = ImageBitmap.prototype.close;
+        ImageBitmap.prototype.close = function () { window.closedPictures += 1; close.call(this); };
+        const decode = window.createImageBitmap;
+        window.createImageBitmap = async (file) => {
+            const image = await decode(file);
+            if (file.name === "slow.png") await new Promise((resolve) => setTimeout(resolve, 300));
+            return image;
+        };
+    }""")
+    upload(page, photo((200, 0, 0)), "first.png")
+    expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
+    upload(page, photo((200, 0, 0)), "slow.png")
+    upload(page, photo((0, 200, 0)), "last.png")
+    expect(card(page, "fruit", ".sentence")).to_have_text("It is “pear”")
+    page.wait_for_timeout(400)
+    assert page.evaluate("window.closedPictures") == 2
+    expect(page.locator("#photo-name")).to_have_text("last.png")
+
+
 def test_a_file_that_is_too_large_is_refused_before_it_is_sent(visit, serve, fruit, expect):
     page = visit(serve({"fruit": fruit}, Limits(max_body=2**20)))
     sent = []
@@ -155,6 +179,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(visit, serve, fru
         "It is too large: 1.5 MiB, and the server takes at most 1 MiB."
     )
     assert "POST" not in sent
+    expect(page.locator("#photo-pictures")).to_be_hidden()  # nor is it decoded
     expect(page.locator("#trouble")).to_be_hidden()
     upload(page, photo((200, 0, 0)) + bytes(2**19))  # what comes behind a picture is passed over
     expect(card(page, "fruit", ".sentence")).to_have_text("It is “apple”")
@@ -189,6 +214,16 @@ def test_a_text_model_has_a_box_and_says_when_a_text_is_too_long(visit, serve, i
     expect(page.locator("#classes p")).to_be_hidden()
     summary.click()
     expect(page.locator("#classes p")).to_contain_text("intent number 29")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_written_into_has_an_edge_that_is_seen(visit, serve, intents, animals, expect, scheme):
+    for name, model, field in (("intents", intents, "#words"), ("animals", animals, ".field input")):
+        page = visit(serve({name: model}), color_scheme=scheme)
+        expect(page.locator(field).first).to_be_visible()
+        edge = luminance(style(page, field, "borderTopColor"))
+        for around in (field, ".panel"):
+            assert contrast(edge, luminance(style(page, around, "backgroundColor"))) >= 3, (field, around)
 
 
 def test_a_table_model_has_a_form_of_its_columns(visit, serve, animals, expect):

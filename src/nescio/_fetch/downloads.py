@@ -119,7 +119,7 @@ class Web:
         return self.urls[0] if len(self.urls) == 1 else self.urls[0].rpartition("/")[0]
 
     def deliver(self, wanted: Mapping[str, int], folder: Path, report: Report) -> None:
-        """Origin and unpack each archive."""
+        """Download and unpack each archive."""
         with tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
             for url in self.urls:
                 archive = Path(downloads) / url.rpartition("/")[2]

@@ -17,11 +17,10 @@ import pooch
 from nescio._fetch.downloads import AbsentError, Folder, Origin, first_line, placed_by_hand
 from nescio._fetch.files import File, FileSet
 from nescio._fetch.progress import Report, reporting, say
-from nescio._files import move_atomically
+from nescio._files import NO_ROOM, move_atomically
 from nescio._locks import one_at_a_time
 from nescio.errors import DataError, FetchError, InputError, NescioError, NescioWarning
 
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOENT, errno.EEXIST)
 REMEDY = "set NESCIO_CACHE to another folder"
 # While a data set is fetched: the archive, what a client keeps of it, and the files.

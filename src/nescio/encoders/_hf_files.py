@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nescio._fetch.downloads import first_line
 from nescio.errors import FetchError, InputError, MissingExtraError
 
 HF_PREFIX = "hf:"
@@ -73,7 +74,7 @@ def read_object(content: str, what: str) -> dict[str, Any]:
 
 def read_file(source: str, name: str) -> str | None:
     """A text file of the folder or of the hub; None where there is no such file."""
-    folder = Path(source).expanduser()
+    folder = Path(source)
     if folder.is_dir():
         path = folder / name
         return path.read_text(encoding="utf-8") if path.is_file() else None
@@ -101,7 +102,7 @@ def explaining(source: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        reason = first_line(str(error)) or type(error).__name__
         raise FetchError(
             f"{HF_PREFIX}{source} can't be had: {reason}; if the hub is out of reach, "
             "put its files (config.json, model.safetensors and others) into a folder and name it: hf:FOLDER"

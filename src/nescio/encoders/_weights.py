@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from nescio._fetch.store import REMEDY, cache_dir, fetch, has_content
 from nescio._fetch.weights import Weights
 from nescio._files import read_tensors, write_tensors
-from nescio.errors import DataError, ModelFileError
+from nescio.errors import DataError, ModelFileError, NescioWarning
 
 StateDict = dict[str, Tensor]
 
@@ -35,7 +36,8 @@ def tensors_of_pickle(weights: Weights, convert: Callable[[StateDict], StateDict
     """The tensors of weights that are published as a .pth file, by our names.
 
     It is read once, after its hash was checked, and without running anything of it; from then on there is a
-    safetensors file beside it, whose own digest is checked at each call.
+    safetensors file beside it, whose own digest is checked at each call. Where that can't be written, as to a
+    read-only cache, a warning says so, and it is read each time.
 
     Args:
         weights: What to read.
@@ -48,8 +50,9 @@ def tensors_of_pickle(weights: Weights, convert: Callable[[StateDict], StateDict
     tensors = convert(dict(torch.load(published, map_location="cpu", weights_only=True)))
     try:
         write_tensors(kept, tensors, _header(weights))
-    except OSError as error:
-        raise DataError(f"{kept} can't be written ({error.strerror or error}); {REMEDY}") from error
+    except ModelFileError as error:
+        # What was read is as good without the copy, which spares the next call to read the .pth file.
+        warnings.warn(f"{error}; {REMEDY}", NescioWarning, stacklevel=2)
     return tensors
 
 

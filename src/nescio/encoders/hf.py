@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from nescio._checks import require_whole
+from nescio._fetch.downloads import first_line
 from nescio._kinds import InputKind
 from nescio.encoders._hf_files import (
     HF_PREFIX,
@@ -44,6 +46,20 @@ from nescio.errors import DataError, FetchError, InputError, MissingExtraError
 
 _POOLINGS = ("mean", "first", "pooled")
 _TEXT_LENGTH = 128  # tokens, where nobody has said another number
+# Fields of a stranger's configuration that name code: of the folder, or a kernel that would be fetched from
+# the hub and run. Without them transformers takes its own attention. Its dtype is ours.
+_NEVER_WANTED = frozenset(
+    {
+        "auto_map",
+        "torch_dtype",
+        "attn_implementation",
+        "_attn_implementation",
+        "_attn_implementation_internal",
+        "experts_implementation",
+        "_experts_implementation",
+        "_experts_implementation_internal",
+    }
+)
 
 
 class Named(NamedTuple):
@@ -105,9 +121,13 @@ class _HFSpec(EncoderSpec, abstract=True):
             DataError: If they lack a part of the network.
         """
         auto_model = _transformers().AutoModel
+        # Not that of the folder, which may name code to fetch and run.
+        settings = _settings_of(read_object(self.config, "config"), _NEVER_WANTED)
         options = {"trust_remote_code": False, "use_safetensors": True, "dtype": torch.float32}
         with _quietly(), explaining(self.source):
-            model, loaded = auto_model.from_pretrained(self.source, output_loading_info=True, **options)
+            model, loaded = auto_model.from_pretrained(
+                self.source, config=settings, output_loading_info=True, **options
+            )
         found = _encoder_of(model, self.pooling)
         state = {f"encoder.model.{name}": tensor for name, tensor in found.state_dict().items()}
         for name in loaded["missing_keys"]:
@@ -265,7 +285,7 @@ class HFTextSpec(_HFSpec):
 
     def _around(self, model: nn.Module) -> nn.Module:
         fields = read_object(self.config, "config")
-        pad_id = fields.get("pad_token_id") or 0
+        pad_id = _token_of(fields, "pad_token_id") or 0
         return _TextModel(model, fields["vocab_size"], self.pooling, pad_id, self.padding)
 
 
@@ -288,6 +308,7 @@ def find(source: str) -> Named:
             "an encoder of transformers is named hf:PATH_OR_ID, got no path and no id behind hf:"
         )
     _transformers()
+    source = os.path.expanduser(source)
     content = read_file(source, "config.json")
     if content is None:
         raise InputError(
@@ -303,7 +324,8 @@ def find(source: str) -> Named:
 def _find_text(source: str, config: dict[str, Any]) -> Named:
     length = min(_TEXT_LENGTH, _most_tokens(config) or _TEXT_LENGTH)
     model = _new_model(config, "mean")
-    network = _TextModel(model, config["vocab_size"], "mean", config.get("pad_token_id") or 0).eval()
+    pad_id = _token_of(config, "pad_token_id") or 0
+    network = _TextModel(model, config["vocab_size"], "mean", pad_id).eval()
     with torch.no_grad():
         features = network(torch.ones(1, 3, dtype=torch.int64))
     fields = {
@@ -318,13 +340,22 @@ def _find_text(source: str, config: dict[str, Any]) -> Named:
 
 def _padding_of(config: dict[str, Any]) -> int:
     """The id of its own padding, else of the end of a text; 0 where 0 is that or begins a text."""
-    end = config.get("eos_token_id")
-    if isinstance(end, list) and end:
-        end = end[0]
-    for token in (config.get("pad_token_id"), end):
-        if isinstance(token, int) and 0 <= token < config["vocab_size"]:
-            return token if token > 1 else 0
-    return 0
+    token = _token_of(config, "pad_token_id")
+    if token is None:
+        token = _token_of(config, "eos_token_id")
+    if token is None or token == 1:
+        return 0
+    return token
+
+
+def _token_of(config: Mapping[str, Any], name: str) -> int | None:
+    """The id of a special token, the first of several; None where the vocabulary has no such id, like -1."""
+    token = config.get(name)
+    if isinstance(token, list) and token:
+        token = token[0]
+    if isinstance(token, int) and 0 <= token < config["vocab_size"]:
+        return token
+    return None
 
 
 def _find_image(source: str, config: dict[str, Any]) -> Named:
@@ -413,24 +444,44 @@ def _transformers() -> Any:
 
 def _new_model(config: Mapping[str, Any], pooling: str, has_dropout: bool = True) -> nn.Module:
     """A model with weights drawn at random."""
+    settings = _settings_of(config, {*_NEVER_WANTED, "quantization_config"})
+    if not has_dropout:
+        _switch_dropout_off(settings)
+    with _building(config):
+        model = _transformers().AutoModel.from_config(settings, trust_remote_code=False)
+    return _encoder_of(model, pooling)
+
+
+def _settings_of(config: Mapping[str, Any], unwanted: Collection[str]) -> Any:
+    """The configuration as an object of transformers, for weights in float32."""
     library = _transformers()
     known = library.CONFIG_MAPPING
     name = config.get("model_type")
     if name not in known:
         raise InputError(f"transformers {library.__version__} knows no model of the type {name!r}")
-    fields = dict(config)
-    for unwanted in ("auto_map", "torch_dtype", "quantization_config"):
-        fields.pop(unwanted, None)
-    fields["dtype"] = "float32"
+    fields = {**_without(config, unwanted), "dtype": "float32"}
+    with _building(config):
+        return known[name].from_dict(fields)
+
+
+def _without(fields: Mapping[str, Any], unwanted: Collection[str]) -> dict[str, Any]:
+    """Fields without some names, also within the parts that have a configuration of their own."""
+    kept = {}
+    for name, value in fields.items():
+        if name not in unwanted:
+            kept[name] = _without(value, unwanted) if isinstance(value, dict) else value
+    return kept
+
+
+@contextmanager
+def _building(config: Mapping[str, Any]) -> Iterator[None]:
+    """Say in one line why transformers can't build a model; an ImportError is of a package that it needs."""
     try:
-        settings = known[name].from_dict(fields)
-        if not has_dropout:
-            _switch_dropout_off(settings)
-        model = library.AutoModel.from_config(settings, trust_remote_code=False)
-    except (ValueError, TypeError, KeyError) as error:
-        reason = str(error).partition("\n")[0]
+        yield
+    except (ValueError, TypeError, KeyError, AssertionError, ImportError) as error:
+        name = config.get("model_type")
+        reason = first_line(str(error))
         raise InputError(f"transformers can't build a model of the type {name!r}: {reason}") from error
-    return _encoder_of(model, pooling)
 
 
 def _encoder_of(model: Any, pooling: str) -> nn.Module:
@@ -470,8 +521,13 @@ def _kind_of(source: str, config: Mapping[str, Any]) -> InputKind:
 
 
 def _most_tokens(config: Mapping[str, Any]) -> int | None:
-    """How long a text may be; None where there is no limit."""
-    positions = config.get("max_position_embeddings")
+    """How long a text may be; None where there is no limit, or nobody knows the model."""
+    try:
+        settings = _settings_of(config, _NEVER_WANTED)
+    except (InputError, MissingExtraError):  # which `build` says
+        return None
+    # By the object of transformers: GPT-2 calls it n_positions, and what T5 calls so is no limit.
+    positions = getattr(settings, "max_position_embeddings", None)
     if not isinstance(positions, int) or positions < 1:
         return None
     # Models after RoBERTa, whose padding has the id 1, number their places from 2 on.

@@ -72,8 +72,8 @@ def choose_network(
     spec = _pretrained_spec(network, form, size, own_shape, fields or {})
     if spec is None:
         if fine_tune:
-            raise InputError(f"fine_tune needs an encoder with pretrained weights, got {_name_of(network)}")
-        reason = f"{form.about}: {_name_of(network)}, trained from the start"
+            raise InputError(f"fine_tune needs an encoder with pretrained weights, got {name_of(network)}")
+        reason = f"{form.about}: {name_of(network)}, trained from the start"
         return Choice(network, False, None, None, reason)
     if spec.inputs is not form.kind:
         raise InputError(f"the encoder {spec.kind} takes {spec.inputs.value}, got {form.about}")
@@ -119,7 +119,19 @@ def _usual_network(form: _Form) -> str:
     return PHOTO_ENCODER
 
 
-def _name_of(network: Network) -> str:
+def is_pretrained(network: Network) -> bool:
+    """Whether it is an encoder with pretrained weights; nothing is fetched to know it.
+
+    Raises:
+        InputError: If there is no encoder of that name.
+    """
+    if isinstance(network, str):
+        return network.startswith(HF_PREFIX) or Ability.PRETRAINED in ENCODERS.get(network).abilities
+    return isinstance(network, EncoderSpec) and Ability.PRETRAINED in network.abilities
+
+
+def name_of(network: Network) -> str:
+    """What a network is called in messages."""
     if isinstance(network, str):
         return network
     return network.kind if isinstance(network, EncoderSpec) else f"your {type(network).__name__}"
@@ -137,13 +149,12 @@ def _pretrained_spec(
     own_shape: what it must take, where that is settled. How many classes there are is set later. None for
     networks that are trained from the start.
     """
+    if not is_pretrained(network):
+        return None
     if isinstance(network, EncoderSpec):
-        return network if Ability.PRETRAINED in network.abilities else None
-    if isinstance(network, nn.Module):
-        return None
+        return network
+    assert isinstance(network, str)
     is_ours = not network.startswith(HF_PREFIX)
-    if is_ours and Ability.PRETRAINED not in ENCODERS.get(network).abilities:
-        return None
     if size is not None and {"height", "width"} & fields.keys():
         raise InputError(f"size and the height and width of {network} can't both be given")
     usual = make_encoder(network, None, 2, **fields)

@@ -16,11 +16,12 @@ from typing import Any
 
 from torch import nn
 
+from nescio._fetch.downloads import first_line
 from nescio._files import write_atomically
 from nescio.data import LabelledData
 from nescio.data._folders import RUN_MODEL
 from nescio.encoders._hf_files import HUB_ID
-from nescio.errors import DataError, FetchError, InputError, MissingExtraError
+from nescio.errors import DataError, FetchError, InputError, MissingExtraError, ModelFileError
 from nescio.inference.model import TrainedModel
 from nescio.methods import Method
 from nescio.opinions.categorical import Prediction
@@ -89,6 +90,8 @@ def save_pretrained(
             write_atomically(folder / CARD, _plain_card(model, context or CardContext()).encode())
     except OSError as error:
         raise DataError(f"{folder} can't be written to: {error.strerror or error}") from error
+    except ModelFileError as error:
+        raise DataError(str(error)) from error
     return folder
 
 
@@ -269,5 +272,5 @@ def _explaining(repo_id: str, done: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+        reason = first_line(str(error)) or type(error).__name__
         raise FetchError(f"{repo_id} can't be {done}: {type(error).__name__}: {reason}") from error

@@ -11,6 +11,7 @@ all processes have as many are left out.
 
 from __future__ import annotations
 
+import math
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -175,8 +176,9 @@ class EvidentialModule(LightningModule):
         count = _own_samples(_loader_of(self.trainer, stage, dataloader_idx), batch_idx, len(inputs))
         is_known = dataloader_idx == 0
         found: dict[str, Any] | None = None
+        # Of repetitions alone too: where processes share the weights, each waits for the others here.
+        logits = self(inputs)[:count]
         if count > 0:
-            logits = self(inputs)[:count]
             found = {"opinion": self.loss.opinion(logits), "labels": None}
             if is_known:
                 labels = batch[1][:count]
@@ -195,11 +197,19 @@ class EvidentialModule(LightningModule):
         return found
 
     def _add_loss(self, stage: str, logits: Tensor, labels: Tensor) -> None:
-        last_epoch = self.trainer.max_epochs
-        if last_epoch is None or last_epoch < 0:  # without an end
-            last_epoch = self.current_epoch
-        loss = self.loss(logits, labels, epoch=float(last_epoch))
+        loss = self.loss(logits, labels, epoch=self._last_epoch())
         self._loss_of(stage).update(loss.float(), weight=_weight_of(self.loss, labels))
+
+    def _last_epoch(self) -> float:
+        """Where the training ends, in epochs; where nobody says it, after the annealing."""
+        ends = [float(self.loss.annealing_epochs)]
+        if self.trainer.max_epochs is not None and self.trainer.max_epochs >= 0:
+            ends.append(float(self.trainer.max_epochs))
+        num_batches = self.trainer.num_training_batches  # infinite where there is no training, or no length
+        if self.trainer.max_steps >= 0 and 0 < num_batches < math.inf:
+            steps_an_epoch = math.ceil(num_batches / self.trainer.accumulate_grad_batches)
+            ends.append(self.trainer.max_steps / steps_an_epoch)
+        return min(ends)
 
 
 def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dict[str, Any] | None:
@@ -217,7 +227,9 @@ def _without_ignored(opinion: Opinion, labels: Tensor, ignore_index: int) -> dic
 def _weight_of(loss: EvidentialLoss, labels: Tensor) -> Tensor | float:
     """What the mean of a batch counts: the weights of its samples that count."""
     if labels.is_floating_point():
-        return float(len(labels))
+        if loss.class_weight is None:
+            return float(len(labels))
+        return (labels.movedim(1, -1) * loss.class_weight).sum().float()
     counted = labels[labels != loss.ignore_index]
     if loss.class_weight is None:
         return float(len(counted))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -28,6 +30,7 @@ from nescio.data._fitting import encode_frame, fit_frame, is_mixed_frame
 from nescio.encoders import EncoderSpec
 from nescio.errors import InputError, NescioWarning
 from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
+from nescio.inference._choice import is_pretrained, name_of
 from nescio.inference._seen import SeenSamples
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import Method, make_method
@@ -50,9 +53,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     is read as `nescio train` reads a table, and the model keeps how.
 
     Args:
-        network: The name of an encoder as `nescio train --encoder` takes it ("mlp", "lenet"), a spec of
+        network: The name of an encoder that is trained from the start ("mlp", "lenet", "resnet18"), a spec of
             `nescio.encoders`, or any torch module from (n, ...) to logits (n, classes), of which each fit
-            trains a copy. None takes what fits X.
+            trains a copy. None takes what fits X. Encoders with pretrained weights are for
+            `TrainedModel.train`, and are refused.
         method: The name of a method as `nescio methods` lists them, or a method with its settings. Only an
             evidential one has opinions; the others have probabilities.
         risk: "cross_entropy", "squared_error", "type2" or "brier"; None leaves it to the method.
@@ -133,8 +137,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             The classifier itself.
 
         Raises:
-            InputError: If the samples, the network or a setting do not fit.
+            InputError: If the samples, the network or a setting do not fit. The classifier is what it was
+                then.
         """
+        with _restored_on_error(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         require_wanted(self.posthoc)
         inputs, labels = self._validated_pair(X, y)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -151,7 +161,6 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._calibrate(train, set_aside)
         # What was set aside too: temperature and trust were fitted to it.
         self.model_ = replace(self.model_, seen=SeenSamples.of(inputs))
-        return self
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -172,8 +181,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Raises:
             InputError: If the classes are not named, or others than before, or the method trains several
-                networks or has a second stage, which needs all samples at once.
+                networks or has a second stage, which needs all samples at once. The classifier is what it
+                was then.
         """
+        with _restored_on_error(self):
+            self._partial_fit(X, y, classes, sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         is_first = not hasattr(self, "model_")
         if is_first and classes is None:
             raise InputError(
@@ -212,10 +227,9 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"posthoc {self.posthoc!r} is fitted by fit, not by partial_fit: the model has no "
                 "temperature and no trust now",
                 NescioWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self._one_epoch(Samples(inputs, torch.from_numpy(np.searchsorted(known, labels)), weights))
-        return self
 
     def _one_epoch(self, train: Samples) -> None:
         settings = self._settings(len(train), schedule="constant")
@@ -250,7 +264,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Fit what is wanted to what was set aside, and say what can't be fitted."""
         calibration = calibrate(self.model_, train, set_aside, self.posthoc, seed=self._seed)
         for name, reason in calibration.skipped.items():
-            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=3)
+            warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=4)
         training = {**self.model_.training, "posthoc": summary_of(calibration, set_aside, self.posthoc)}
         self.model_ = replace(self.model_.with_posthoc(calibration.posthoc), training=training)
 
@@ -356,18 +370,21 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Inputs as a tensor, float64 or bytes, and labels as an array."""
         if y is None:
             raise InputError("EvidentialClassifier requires y to be passed, but the target y is None")
+        y = column_or_1d(_plain(y), warn=True)
+        _require_one_kind(y)
         if reset:
             self._schema = None
         if reset and is_mixed_frame(X):
+            _require_rows(X)
             validate_data(self, X, reset=True, skip_check_array=True)
             self._schema, inputs = fit_frame(X)
         elif self._schema is not None:
             inputs = self._encode(X, self._schema)
         else:
-            X, y = validate_data(self, _plain(X), _plain(y), allow_nd=True, reset=reset)
+            X, y = validate_data(self, _plain(X), y, allow_nd=True, reset=reset)
             inputs = _as_inputs(X)
-        y = column_or_1d(_plain(y), warn=True)
         check_consistent_length(inputs, y)
+        assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         return inputs, y
 
@@ -379,6 +396,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"X must be a frame with the columns that it was fitted on, {names}, got {type(X).__name__}"
             )
         validate_data(self, X, reset=False, skip_check_array=True)
+        _require_rows(X)
         return encode_frame(X, schema)
 
     def _weights(self, labels: np.ndarray, sample_weight: Any) -> Tensor | None:
@@ -400,6 +418,11 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(f"y must hold two or more classes, got one class: {self.classes_[0]!r}")
         self._optimizer_state = None
         network = self.network
+        if network is not None and is_pretrained(network):
+            raise InputError(
+                f"network must be trained from the start, like mlp or lenet, got {name_of(network)}, which "
+                "has pretrained weights: TrainedModel.train and nescio train use them"
+            )
         if isinstance(network, nn.Module):
             network = copy.deepcopy(network)
         schema = self._schema
@@ -490,6 +513,18 @@ def predict_opinion(estimator: Any, X: Any) -> Opinion:
     return estimator.predict_opinion(X)
 
 
+@contextmanager
+def _restored_on_error(classifier: EvidentialClassifier) -> Iterator[None]:
+    """Leave the attributes as they were where an error comes: all of them are of one fit."""
+    before = dict(classifier.__dict__)
+    try:
+        yield
+    except BaseException:
+        classifier.__dict__.clear()
+        classifier.__dict__.update(before)
+        raise
+
+
 def _on_cpu(state: dict[str, Any]) -> dict[str, Any]:
     """A copy of an optimiser's state that can be pickled and read anywhere."""
     values_on_cpu: dict[int, dict[str, Tensor]] = {}
@@ -503,6 +538,22 @@ def _plain(values: Any) -> Any:
     if isinstance(values, Tensor):
         return values.detach().cpu().numpy()
     return values
+
+
+def _require_rows(frame: Any) -> None:
+    if len(frame) == 0:
+        raise InputError(f"X must have a row or more, got a frame of shape {tuple(frame.shape)}")
+
+
+def _require_one_kind(labels: np.ndarray) -> None:
+    """Refuse what can't be sorted: texts with gaps, or texts among numbers."""
+    try:
+        np.unique(labels)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise InputError(
+            f"y must hold labels of one kind, texts or numbers, without gaps, got {', '.join(kinds)}"
+        ) from error
 
 
 def _as_inputs(X: np.ndarray) -> Tensor:

@@ -11,13 +11,14 @@ take such an opinion and `labels_of` the output; `fit_posthoc` fits temperature 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from nescio._checks import describe, require_number
-from nescio.errors import InputError, MissingExtraError, TrainingError
+from nescio.errors import InputError, MissingExtraError, NescioWarning, TrainingError
 from nescio.functional.risks import IGNORE_INDEX
 from nescio.losses import EvidentialLoss
 from nescio.opinions.opinion import Opinion
@@ -180,7 +181,9 @@ class AnnealingCallback(TrainerCallback):
     """Tells a `TrainerLoss` how far the training is, before every batch.
 
     The epoch is the Trainer's own, so a training that goes on from a checkpoint goes on with the annealing
-    too.
+    too. A data set without a length, as those that are streamed, counts as one epoch from the first to the
+    last step: take `annealing_epochs` from 0 to 1 then, the share of the training in which the divergence
+    grows.
 
     Args:
         loss: The loss that the Trainer was given.
@@ -201,6 +204,27 @@ class AnnealingCallback(TrainerCallback):
         self.loss = loss
         self._batches_since_step = 0
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        """Refuse what the loss would not get, and say where the divergence would not grow to its weight.
+
+        Raises:
+            InputError: If the Trainer is to smooth labels, which it does not where it is given a loss.
+        """
+        if args.label_smoothing_factor != 0:
+            raise InputError(
+                "label_smoothing_factor must be 0, as the Trainer does not smooth the labels for "
+                f"compute_loss_func, got {args.label_smoothing_factor}; give the data set soft labels instead"
+            )
+        annealing_epochs = self.loss.loss.annealing_epochs
+        if _batches_of_epoch(others.get("train_dataloader")) is None and annealing_epochs > 1:
+            warnings.warn(
+                "train_dataset has no length, so all of the training counts as one epoch, and "
+                f"annealing_epochs is {annealing_epochs}: the divergence grows to {1 / annealing_epochs:.2g} "
+                "of its weight; give the loss annealing_epochs from 0 to 1",
+                NescioWarning,
+                stacklevel=2,
+            )
+
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """At the first batch of a step."""
         self._batches_since_step = 0
@@ -212,16 +236,21 @@ class AnnealingCallback(TrainerCallback):
         self._tell(args, state, others)
 
     def _tell(self, args: Any, state: Any, others: dict[str, Any]) -> None:
-        within = self._batches_since_step / _batches_of_epoch(args, others.get("train_dataloader"))
-        self.loss.set_epoch(state.epoch + within, float(state.num_train_epochs))
+        batches = _batches_of_epoch(others.get("train_dataloader"))
+        if batches is None:
+            within = self._batches_since_step / args.gradient_accumulation_steps
+            self.loss.set_epoch((state.global_step + within) / args.max_steps, 1.0)
+        else:
+            within = self._batches_since_step / batches
+            self.loss.set_epoch(state.epoch + within, float(state.num_train_epochs))
 
 
-def _batches_of_epoch(args: Any, loader: Any) -> int:
+def _batches_of_epoch(loader: Any) -> int | None:
+    """None of an iterable data set: the Trainer has a number of steps then, and no epochs that end."""
     try:
-        batches: int = len(loader)
-    except TypeError:  # an iterable data set: the Trainer takes all of its steps for one epoch
-        batches = args.max_steps * args.gradient_accumulation_steps
-    return max(batches, 1)
+        return max(len(loader), 1)
+    except TypeError:
+        return None
 
 
 def opinions(output: Any, loss: TrainerLoss | EvidentialLoss | None = None) -> Opinion:
@@ -397,7 +426,16 @@ def predict_with_features(trainer: Any, dataset: Any, layer: str = "classifier")
     if not parts or parts[0].ndim != 2:
         got = describe(parts[0]) if parts else "nothing"
         raise InputError(f"the layer {layer} must be given features (N, F), got {got}")
-    return PredictedFeatures(output, torch.cat(parts))
+    features = torch.cat(parts)
+    predictions = getattr(output, "predictions", None)
+    if isinstance(predictions, tuple | list) and predictions:
+        predictions = predictions[0]
+    if predictions is not None and len(predictions) != len(features):
+        raise InputError(
+            f"the layer {layer} must be given a row for each of {len(predictions)} inputs, "
+            f"got {len(features)}"
+        )
+    return PredictedFeatures(output, features)
 
 
 def _layer_of(model: nn.Module, name: str) -> nn.Module:
@@ -467,17 +505,19 @@ def minilm_tokenizer(max_length: int = 128) -> Any:
     """The tokenizer of all-MiniLM-L6-v2, as transformers has tokenizers.
 
     Args:
-        max_length: How many tokens of a text are read.
+        max_length: How many tokens of a text are read where it is called with `truncation=True`; without, all
+            are.
 
     Returns:
-        A PreTrainedTokenizerFast that pads to the longest text.
+        A PreTrainedTokenizerFast; with `padding=True` it pads to the longest text, without it does not pad.
 
     Raises:
         FetchError: If it can't be had.
 
     Example:
         >>> from nescio.integrations.transformers import minilm_tokenizer
-        >>> tokens = minilm_tokenizer()(["how do you do"])  # doctest: +SKIP
+        >>> tokenizer = minilm_tokenizer()  # doctest: +SKIP
+        >>> tokens = tokenizer(["how do you do"], padding=True, truncation=True)  # doctest: +SKIP
     """
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nescio.serve._access import Access
@@ -28,6 +28,15 @@ HEADERS = (
 )
 ANYONE = Access()
 _CLIENT_GONE = 499  # a status for the metrics alone: there is nobody left to answer
+
+
+def _with_a_slash(path: str) -> Response:
+    """To the same path with a slash at its end: what the page names lies below it.
+
+    Without a host: clients would be sent to whatever their Host header says.
+    """
+    last = path.rpartition("/")[2]
+    return Response(status_code=307, headers={"Location": f"./{last}/"})
 
 
 class ServiceMiddleware:
@@ -75,6 +84,8 @@ class ServiceMiddleware:
         try:
             path = self._access.enter(scope)
             app = self._direct.get((scope["method"], path), self._app)
+            if path == "/" and scope["path"] == scope.get("root_path") and scope["method"] in ("GET", "HEAD"):
+                app = _with_a_slash(scope["path"])
             await app(scope, receive, send_with_headers)
         except HTTPException as error:  # the router's: an unknown path, another method than the path has
             response = JSONResponse({"error": error.detail.lower()}, error.status_code, error.headers)

@@ -1,6 +1,6 @@
 // The service that this page comes from; it asks nobody else.
 
-const PATIENCE = 15000;
+const PATIENCE = 60_000; // milliseconds: what the service itself has to read, to answer and to write
 const TOKEN = "nescio-token";
 const SURELY_TAKEN = 2 ** 16; // bytes of a body that no limit is asked for
 
@@ -31,6 +31,7 @@ export async function opinions(inputs, names) {
 
 // The same of a file, which the service reads as `nescio predict` does.
 export async function opinionsOfFile(file, names) {
+  await requireRoom(file.size);
   const form = new FormData();
   form.append("files", file, file.name || "picture");
   for (const name of names) form.append("models", name);
@@ -38,14 +39,14 @@ export async function opinionsOfFile(file, names) {
 }
 
 async function post(body, headers) {
-  await requireRoom(body);
+  const { size } = await new Response(body).blob();
+  await requireRoom(size);
   const answer = await ask("v1/opinions", { method: "POST", headers, body });
   return Object.fromEntries(answer.results.map((result) => [result.model, noted(result)]));
 }
 
 // A server that gets more than it takes closes the connection, and what it said is often lost: it is not sent.
-async function requireRoom(body) {
-  const { size } = await new Response(body).blob();
+export async function requireRoom(size) {
   if (size <= SURELY_TAKEN) return;
   const most = await (largest ??= largestBody());
   if (size > most) {

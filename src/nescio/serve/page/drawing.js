@@ -14,12 +14,13 @@ const byId = (id) => document.getElementById(id);
 const STRIP = [0, 20, 40, 60, 80, 100, 120, 140, 160, 180];
 
 export class Drawing {
-  // onChange: asks for an answer, and gives a promise of its end. say: shows what is wrong with a file.
+  // onChange: asks for an answer, and gives a promise of its end. trouble: shows what is wrong.
   constructor(onChange, trouble) {
     this.element = byId("drawing");
     this.onChange = onChange;
     this.trouble = trouble;
     this.models = [];
+    this.opened = null; // what it was opened for, while it is
     this.charts = [];
     this.source = null;
     this.points = new Map(); // angle -> {name of a model: opinion}
@@ -50,13 +51,23 @@ export class Drawing {
     const [main] = models;
     // The samples are of what the model knows; letters are what one of digits does not know.
     const isKnown = ({ name }) => knowsDigits(main) || main.classes.includes(name);
-    this.samples.fill(await api.samples(), isKnown);
+    const opened = (this.opened = {});
+    let pictures;
+    try {
+      pictures = await api.samples();
+    } catch (error) {
+      if (opened !== this.opened) return;
+      throw error;
+    }
+    if (opened !== this.opened) return; // other models were chosen between
+    this.samples.fill(pictures, isKnown);
     byId("samples").hidden = !this.samples.samples.length;
     const first = this.samples.named("1") ?? this.samples.samples[0];
     if (first) this.chosen(first);
   }
 
   close() {
+    this.opened = null;
     this.turning.stop();
     byId("samples").hidden = true;
   }
@@ -155,11 +166,19 @@ export class Drawing {
     return answer;
   }
 
+  // With the first answer the samples are judged too. A service that takes fewer inputs at once refuses them:
+  // they are shown without a judgement.
   async answered() {
     const main = this.evidential;
-    if (!main || this.samples.opinions || !this.samples.samples.length) return;
-    const answer = await api.opinions(this.samples.inputs(main.input_shape), [main.name]);
-    if (main === this.evidential) this.samples.opinions = answer[main.name];
+    if (!this.isReady || !main || this.samples.opinions || !this.samples.samples.length) return;
+    const { samples } = this.samples;
+    let judged = [];
+    try {
+      judged = (await api.opinions(this.samples.inputs(main.input_shape), [main.name]))[main.name];
+    } catch (error) {
+      if (!(error instanceof api.InputRefused)) throw error;
+    }
+    if (samples === this.samples.samples) this.samples.opinions = judged;
   }
 
   get evidential() {
@@ -181,13 +200,19 @@ export class Drawing {
 
   async turnAtOnce() {
     const { points } = this;
-    await this.trouble.attempt(async () => {
-      const names = this.models.map(({ name }) => name);
-      const answers = await opinionsOf(ANGLES.map((angle) => this.seen(angle)), names);
-      answers.forEach((answer, index) => points.set(ANGLES[index], answer));
-    });
-    this.onChange();
-    this.turning.stop();
+    try {
+      await this.trouble.attempt(async () => {
+        const names = this.models.map(({ name }) => name);
+        const answers = await opinionsOf(ANGLES.map((angle) => this.seen(angle)), names);
+        answers.forEach((answer, index) => points.set(ANGLES[index], answer));
+      });
+      this.onChange();
+    } catch (error) {
+      if (!(error instanceof api.InputRefused)) throw error;
+      this.trouble.say(`It can't be turned at once: ${error.message}.`, false);
+    } finally {
+      this.turning.stop();
+    }
   }
 
   // Showing -------------------------------------------------------------------------------------

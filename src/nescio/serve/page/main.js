@@ -18,6 +18,7 @@ const FEW_CLASSES = 12; // their names are shown at once
 class Page {
   constructor() {
     this.groups = [];
+    this.group = null; // of models, that was chosen last
     this.models = [];
     this.cards = [];
     this.shown = null; // {name of a model: opinion}
@@ -46,7 +47,8 @@ class Page {
       this.groups = grouped(await api.models());
       const shown = this.groups.filter(({ kind }) => kind !== null);
       this.press = offer(byId("groups"), shown, (group) => this.trouble.attempt(() => this.choose(group)));
-      if (shown.length) await this.choose(shown[0]);
+      const former = shown.find(({ key }) => key === this.group?.key);
+      if (shown.length) await this.choose(former ?? shown[0]);
       else byId("remark").textContent = remark(this.groups, { kind: null, models: [] });
       byId("remark").hidden = !byId("remark").textContent;
     });
@@ -57,6 +59,8 @@ class Page {
   async choose(group) {
     this.panel?.close?.();
     const { kind, models } = group;
+    const chosen = { ...group }; // another object each time that it is chosen
+    this.group = chosen;
     this.models = models;
     this.panel = this.panels[kind];
     this.isOpen = false;
@@ -78,6 +82,7 @@ class Page {
     main.hidden = false;
     this.setThreshold(null);
     await this.panel.open(models);
+    if (chosen !== this.group) return;
     this.isOpen = true;
     this.changed();
   }
@@ -129,13 +134,15 @@ class Page {
         if (!answer || models !== this.models || !panel.isReady) return;
         this.shown = answer;
         this.refusal = null;
-        await panel.answered?.(answer);
       } catch (error) {
         if (!(error instanceof api.InputRefused)) throw error;
         if (models !== this.models) return;
         this.shown = null;
         this.refusal = error.message;
+        return;
       }
+      this.render(); // what comes now may take long, or fail
+      await panel.answered?.(this.shown);
     });
     this.render();
   }

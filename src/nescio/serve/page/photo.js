@@ -49,8 +49,13 @@ export class Photo {
   async take(file) {
     if (!file) return;
     this.file = file;
-    this.image = await createImageBitmap(file).catch(() => null);
-    if (this.file !== file) return; // another one came between
+    const image = await decoded(file);
+    if (this.file !== file) {
+      image?.close(); // another one came between
+      return;
+    }
+    this.image?.close();
+    this.image = image;
     this.preview();
     this.see();
     this.onChange();
@@ -86,6 +91,16 @@ export class Photo {
   async ask(names) {
     return firstOf(await api.opinionsOfFile(this.file, names));
   }
+}
+
+// null for what this browser can't read, and for what is too large to be sent: that is said when it is asked for.
+async function decoded(file) {
+  try {
+    await api.requireRoom(file.size);
+  } catch (error) {
+    if (error instanceof api.InputRefused) return null;
+  }
+  return createImageBitmap(file).catch(() => null);
 }
 
 function placed(image, width, height, resize) {

@@ -9,7 +9,7 @@ export class Samples {
     this.groups = groups; // {name: element}
     this.onChoice = onChoice;
     this.samples = [];
-    this.opinions = null;
+    this.opinions = null; // one for each sample; none at all where the service refused them
   }
 
   // isShown: (sample) -> whether it is of use for the models that are asked.
@@ -54,6 +54,10 @@ export class Samples {
   // Says how many of each group are rejected.
   judge(threshold) {
     if (!this.opinions) return "";
+    if (!this.opinions.length) {
+      for (const { says } of this.samples) says.textContent = "";
+      return "";
+    }
     const counts = {};
     this.samples.forEach((sample, index) => {
       const opinion = this.opinions[index];
