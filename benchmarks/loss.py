@@ -9,6 +9,10 @@ the logits, as torch's profiler saw it.
 "compiled" is the whole step, from logits to gradient, as one graph (fullgraph=True). "compiled, backward
 outside" is the loss alone, compiled and called from a program that is not: what torch spends on calling any
 compiled function and its backward, a few hundred microseconds, is in it, as in "cross-entropy, compiled".
+
+What was measured last, `benchmarks/results/loss.json`, keeps all limits but one: not compiled, exp costs 5.2,
+5.0 and 3.3 times torch's cross-entropy at the three shapes, and the limits are 4, 4.5 and 2. Compiled, which
+torch's own kernel is too, it costs 2.0, 1.2 and 1.2 times as much.
 """
 
 import argparse
