@@ -342,7 +342,9 @@ PAPER = (
             Entry(
                 "dropout",
                 overrides=Overrides(
-                    training=_SOFTMAX_ON_CIFAR5, evaluation={"samples": 20, "attack_samples": 5}
+                    # After 24 it gained 0.56 points in three epochs.
+                    training={**_SOFTMAX_ON_CIFAR5, "epochs": 32},
+                    evaluation={"samples": 20, "attack_samples": 5},
                 ),
             ),
             Entry("ensemble", overrides=Overrides(training={"epochs": 8}, source=_FORMER_SOURCE)),
@@ -357,10 +359,9 @@ PAPER = (
             Entry(
                 "fflu",
                 overrides=Overrides(
-                    method={"initial_sigma": 1e-4, "warm_up_epochs": 10},
-                    training={"epochs": 10},
+                    method={"initial_sigma": 1e-4, "warm_up_epochs": 14},
+                    training={"epochs": 14},
                     evaluation=_FEW_SAMPLES,
-                    source=_FORMER_SOURCE,
                 ),
             ),
             Entry(
