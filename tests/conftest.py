@@ -132,9 +132,10 @@ def session_cache(tmp_path_factory):
     It says that bfloat16 does not pay here: otherwise a trial would decide by its speed, differently on a
     busy machine, in which precision the trainings of the tests run.
     """
+    from nescio.training._runtime import SLOWER, bfloat16_conditions
+
     folder = tmp_path_factory.mktemp("cache")
-    conditions = {"torch": torch.__version__, "limit": os.environ["ONEDNN_MAX_CPU_ISA"]}
-    answer = {"conditions": conditions, "answer": "slower"}
+    answer = {"conditions": bfloat16_conditions(), "answer": SLOWER}
     (folder / "bfloat16.json").write_text(json.dumps(answer))
     return folder
 
