@@ -71,6 +71,37 @@ def test_the_held_out_part_of_a_table_that_says_itself_how_to_split(run, clouds,
     assert f"measured on {len(rows) // 5} inputs held out" in out
 
 
+def test_labels_of_every_command_are_in_the_column_named(run, clouds, tmp_path):
+    """Without --label they would be in column y, which holds numbers here."""
+    tables = []
+    for number, path in enumerate(clouds):
+        _, *rows = path.read_text().splitlines()
+        moved = [",".join([row[-1], row[:-2]]) for row in rows]
+        table = tmp_path / f"moved{number}.csv"
+        table.write_text("\n".join(["kind,x,y,z", *moved]) + "\n")
+        tables.append(table)
+    once = ("--epochs", 1, "--posthoc", "none")
+    assert run("train", clouds[0], "--out", tmp_path / "run", *once)[0] == 0
+    commands = {
+        "calibrate": ("--training", tables[0]),
+        "threshold": ("--coverage", 0.5),
+        "sets": ("--coverage", 0.9),
+    }
+    data = tables[1]
+    for command, options in commands.items():
+        words = (command, tmp_path / "run", "--data", data, *options)
+        code, out, err = run(*words)
+        assert (code, out) == (1, ""), command
+        assert "the model needs the columns y" in err
+        code, out, err = run(*words, "--label", "kind")
+        assert code == 0, err
+        if command == "calibrate":  # promises need others than those it was fitted to
+            assert "measured on 700 inputs" in out
+            data = changed(tmp_path / "other.csv", data, lambda rows: rows[:300])
+    trained = TrainedModel.load(tmp_path / "run")
+    assert (trained.rule.held_out, trained.sets.held_out) == (300, 300)
+
+
 def changed(path, source, change):
     """A copy of a table whose rows, without the header, are changed."""
     header, *rows = source.read_text().splitlines()
