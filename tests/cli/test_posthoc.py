@@ -177,8 +177,9 @@ def test_data_of_one_class_are_measured_on_and_not_trained_on(run, clouds, tmp_p
 def test_threshold_is_kept_in_the_model(run, model, photos, unseen):
     code, out, _ = run("threshold", model, "--data", unseen, "--max-error", 0.2, "--confidence", 0.9)
     assert code == 0
-    assert "at most 20" in out
-    assert TrainedModel.load(model).rule.max_error == 0.2
+    assert "error among them at most 20% with 90% confidence" in out
+    rule = TrainedModel.load(model).rule
+    assert (rule.max_error, rule.confidence) == (0.2, 0.9)
     assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
     assert TrainedModel.load(model).rule.max_error == 0.2  # a training with nothing left to do keeps it
 
@@ -204,13 +205,22 @@ def test_threshold_by_coverage(run, model, unseen):
     assert run("predict", model, unseen)[2] == ""  # nothing to be said: it has a threshold
 
 
-@pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
-def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
+@pytest.mark.parametrize(
+    ("target", "promise"),
+    [
+        (("--max-error", 0.001), "0.1% with 95%"),
+        (("--risk", 0.001), "0.1% with 95%"),
+        (("--max-error", 0.001, "--confidence", 0.8), "0.1% with 80%"),
+        ((), "1% with 95%"),
+    ],
+)
+def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target, promise):
     assert run("threshold", model, "--data", unseen, "--coverage", 0.8)[0] == 0
     before = model.read_bytes()
     code, out, err = run("threshold", model, "--data", unseen, *target)
     assert (code, out) == (1, "")
-    assert "no threshold promises an error of at most" in err
+    said = f"error: no threshold promises an error of at most {promise} confidence from 120 held-out samples"
+    assert err.startswith(said)
     assert err.endswith(
         f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
     )
