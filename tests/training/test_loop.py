@@ -1,5 +1,6 @@
 """The loop: it learns, and it repeats itself to the bit."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -56,6 +57,50 @@ def test_epochs_with_the_head_alone_keep_the_statistics_of_the_encoder():
     fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings)
     for name, value in network.body.state_dict().items():
         assert torch.equal(value, before[name]), name
+
+
+def test_after_the_epochs_with_the_head_alone_all_of_the_network_learns():
+    network = NormalisedNetwork()
+    states = [{name: value.clone() for name, value in network.body.state_dict().items()}]
+
+    def keep(metrics):
+        states.append({name: value.clone() for name, value in network.body.state_dict().items()})
+
+    samples = blobs()
+    settings = TrainingSettings(epochs=3, freeze_epochs=2, device="cpu", precision="float32")
+    fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings, report=keep)
+    changed = []
+    for before, after in itertools.pairwise(states):
+        changed.append({name for name in before if not torch.equal(before[name], after[name])})
+    assert changed == [set(), set(), set(states[0])]
+
+
+@pytest.mark.parametrize("freeze_epochs", [0, 1])
+def test_a_long_gradient_is_clipped_to_its_norm(freeze_epochs):
+    """One step of SGD is the learning rate times the gradient; that of a part that stays does not count."""
+    samples = blobs(30)
+    steps = {}
+    for clip_norm in (0.0, 0.01, 1e6):
+        torch.manual_seed(0)
+        network = NormalisedNetwork()
+        before = weights(network)
+        settings = TrainingSettings(
+            epochs=1,
+            batch_size=30,
+            learning_rate=0.1,
+            schedule="constant",
+            optimizer="sgd",
+            clip_norm=clip_norm,
+            freeze_epochs=freeze_epochs,
+            precision="float32",
+        )
+        fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings)
+        steps[clip_norm] = weights(network) - before
+    length = float(steps[0.0].norm())
+    assert length > 0.1 * 0.01
+    assert torch.equal(steps[1e6], steps[0.0])
+    expected = steps[0.0] * (0.1 * 0.01 / length)
+    torch.testing.assert_close(steps[0.01], expected, rtol=1e-3, atol=1e-7)
 
 
 def test_images_with_augmentation():

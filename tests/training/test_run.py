@@ -366,8 +366,10 @@ def test_with_every_option_a_run_goes_on_where_it_stopped(tmp_path, options):
         spec = MLPSpec(5, 3, hidden=(16,), dropout=0.2)
     watched = {"held_out": samples.take(torch.arange(30))}
     whole, expected = trained(samples=samples, spec=spec, **watched, **options)
-    plain, _ = trained(samples=samples, spec=spec, **watched)
-    assert not torch.equal(weights(whole), weights(plain))  # the option is not ignored
+    # The option is not ignored: what is beside an optimiser makes a difference to the same optimiser.
+    others = {name: value for name, value in options.items() if name == "optimizer" and len(options) > 1}
+    plain, _ = trained(samples=samples, spec=spec, **watched, **others)
+    assert not torch.equal(weights(whole), weights(plain))
 
     def stop_at_two(metrics):
         if metrics["epoch"] == 2:
