@@ -125,25 +125,23 @@ def _fixed_seeds():
     _fix_seeds()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def session_cache(tmp_path_factory):
     """One cache for the whole run: the tests neither trust nor fill the user's own.
 
-    It says that bfloat16 does not pay here: otherwise a trial would decide by its speed, differently on a
-    busy machine, in which precision the trainings of the tests run.
+    Set before any other fixture, as those of a session or a module load data and train too. It says that
+    bfloat16 does not pay here: otherwise a trial would decide by its speed, differently on a busy machine, in
+    which precision the trainings of the tests run.
     """
     from nescio.training._runtime import SLOWER, bfloat16_conditions
 
     folder = tmp_path_factory.mktemp("cache")
     answer = {"conditions": bfloat16_conditions(), "answer": SLOWER}
     (folder / "bfloat16.json").write_text(json.dumps(answer))
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(session_cache, monkeypatch):
-    monkeypatch.setenv("NESCIO_CACHE", str(session_cache))
-    monkeypatch.delenv("NESCIO_DATA", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NESCIO_CACHE", str(folder))
+        patch.delenv("NESCIO_DATA", raising=False)
+        yield folder
 
 
 @pytest.fixture

@@ -319,6 +319,18 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
     assert left_in(empty_cache) == ["file"]
 
 
+@pytest.fixture(scope="module")
+def folders_of_a_module():
+    """What a fixture sees that is made before any test of its module."""
+    return store.cache_dir(), store.given_dir(None)
+
+
+def test_what_several_tests_share_is_made_with_the_cache_of_the_tests(folders_of_a_module, tmp_path_factory):
+    cache, given = folders_of_a_module
+    assert tmp_path_factory.getbasetemp() in cache.parents
+    assert given is None
+
+
 def test_the_default_cache_is_the_systems(monkeypatch):
     monkeypatch.delenv("NESCIO_CACHE")
     assert store.cache_dir().name == "nescio"
