@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 from tests.data.made import CONTENT, WANTED, entry, left_in
+from tests.processes import is_running
 
 from nescio._fetch import downloads
 from nescio._fetch.downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
@@ -189,8 +190,7 @@ def test_a_client_that_never_answers_is_ended_with_all_it_started(empty_cache, t
 def _ends(pid, seconds=30):
     """Whether the process is gone, or dead and not yet collected, within the time."""
     for _ in range(int(seconds / 0.05)):
-        status = Path(f"/proc/{pid}/stat")
-        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+        if not is_running(pid):
             return True
         time.sleep(0.05)
     return False
