@@ -14,6 +14,7 @@ import time
 import pytest
 from filelock import FileLock
 from tests.data.made import CONTENT, Fixed, entry, left_in
+from tests.processes import environment
 
 from nescio._fetch import store
 from nescio._fetch.store import fetch, is_cached, state
@@ -301,9 +302,9 @@ app.main()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", INTERRUPTED]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
     with process:
         assert process.stdout.readline() == "busy\n"
         process.send_signal(number)

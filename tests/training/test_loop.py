@@ -1,13 +1,13 @@
 """The loop: it learns, and it repeats itself to the bit."""
 
 import itertools
-import os
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from tests.processes import environment
 from tests.training.small import LENET, METHODS, blobs, squares, stored, trained, weights
 from torch import nn
 
@@ -216,6 +216,7 @@ def test_a_training_leaves_no_denormal_weights():
 
 TWO_PROCESSES = """
 import copy, os, sys, torch
+from tests.processes import environment
 from tests.training.small import squares, weights
 from nescio.methods import EDL, MNFG, Ensemble
 from nescio.encoders import LeNetSpec
@@ -252,14 +253,13 @@ def test_two_processes_do_what_one_does(tmp_path):
     """
     script = tmp_path / "train.py"
     script.write_text(TWO_PROCESSES)
-    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    one_thread = environment(OMP_NUM_THREADS="1")
     alone, together = tmp_path / "1.pt", tmp_path / "2.pt"
-    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=environment)
+    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=one_thread)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
     words = [*launch, script, together, tmp_path / "two", "2", "3"]  # the third from a checkpoint
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    done = subprocess.run(words, env=one_thread, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)
