@@ -10,7 +10,8 @@ from torch import nn
 from nescio import testing
 from nescio.encoders import Ability, InputKind, Layers, MLPSpec
 from nescio.errors import InputError
-from nescio.methods import Softmax
+from nescio.inference.model import TrainedModel
+from nescio.methods import Dropout, Softmax
 from nescio.methods.registry import METHODS
 from nescio.opinions.categorical import Categorical
 
@@ -23,6 +24,15 @@ class Broken(Softmax):
 
     name: ClassVar[str] = "broken"
     promise: str = ""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.promise.startswith("json"):
+            object.__setattr__(self, "promise", f"{self.promise}!")
+
+    @property
+    def passes(self):
+        return 0 if self.promise == "passes" else 1
 
     def objective(self, module, batch, epoch, num_train):
         loss, logits = super().objective(module, batch, epoch, num_train)
@@ -52,6 +62,17 @@ class Broken(Softmax):
             return Categorical.from_logits(torch.rand(len(inputs), 3))
         if self.promise == "stochastic":
             return Categorical.from_logits(torch.rand(len(inputs), 3, generator=generator))
+        if self.promise == "neighbours":
+            first = prediction.probabilities[:1]
+            return Categorical(first.expand(len(inputs), -1))
+        if self.promise == "export":  # drawn, though it says that it does not draw
+            return Categorical.from_logits(torch.rand_like(prediction.probabilities))
+        return prediction
+
+    def predict_each(self, module, inputs, generator):
+        prediction = super().predict_each(module, inputs, generator)
+        if self.promise == "each":
+            return Categorical(prediction.probabilities.flip(1))
         return prediction
 
 
@@ -64,25 +85,49 @@ def test_one_that_keeps_its_promises():
     testing.check_method(Broken(), SPEC)
 
 
-@pytest.mark.parametrize(
-    ("check", "promise", "reason"),
-    [
-        (testing._predicts_a_distribution, "shape", r"probabilities must be \(N, K\), got \(7, 3\)"),
-        (testing._predicts_a_distribution, "mode", "predict must leave evaluation mode on"),
-        (testing._draws_from_its_generator_alone, "generator", "the same generator must give the same"),
-        (testing._draws_from_its_generator_alone, "stochastic", "is_stochastic is False, found True"),
-        (testing._has_a_finite_loss_with_gradients, "scalar", r"the loss must be finite and \(\)"),
-        (testing._has_a_finite_loss_with_gradients, "gradient", "0.weight must have a finite gradient"),
-        (testing._measures_held_out_samples_alike, "held out", "the loss in evaluation mode must not draw"),
-        (testing._counts_weights_like_repetition, "weights", "not close"),
-        (testing._works_in_bfloat16, "bfloat16", "the loss must be float32 under autocast"),
-        (testing._works_in_float64, "float64", "loss must stay float64"),
-        (testing._learns_and_lasts, "learns", "easy data must be learned"),
-    ],
-)
+BROKEN = [
+    (testing._says_what_it_is, "passes", "passes and trainings must be 1 or more"),
+    (testing._says_what_it_is, "json", "settings must come back from JSON as they were"),
+    (testing._predicts_a_distribution, "shape", r"probabilities must be \(N, K\), got \(7, 3\)"),
+    (testing._predicts_a_distribution, "mode", "predict must leave evaluation mode on"),
+    (testing._draws_from_its_generator_alone, "generator", "the same generator must give the same"),
+    (testing._draws_from_its_generator_alone, "stochastic", "is_stochastic is False, found True"),
+    (testing._predicts_each_as_if_alone, "neighbours", "not close"),
+    (testing._predicts_each_as_if_alone, "each", "not close"),
+    (testing._has_a_finite_loss_with_gradients, "scalar", r"the loss must be finite and \(\)"),
+    (testing._has_a_finite_loss_with_gradients, "gradient", "0.weight must have a finite gradient"),
+    (testing._measures_held_out_samples_alike, "held out", "the loss in evaluation mode must not draw"),
+    (testing._counts_weights_like_repetition, "weights", "not close"),
+    (testing._works_in_bfloat16, "bfloat16", "the loss must be float32 under autocast"),
+    (testing._works_in_float64, "float64", "loss must stay float64"),
+    (testing._learns_and_lasts, "learns", "easy data must be learned"),
+    (testing._exports_or_says_why_not, "export", "not close"),
+]
+
+
+@pytest.mark.parametrize(("check", "promise", "reason"), BROKEN)
 def test_a_broken_promise_is_found(check, promise, reason):
     with pytest.raises(AssertionError, match=reason):
         check(Broken(promise=promise), SPEC)
+
+
+def test_every_check_has_a_promise_that_it_finds_broken():
+    assert {check for check, _, _ in BROKEN} == set(testing.METHOD_CHECKS)
+
+
+def test_a_method_that_draws_must_be_refused_by_its_name(monkeypatch):
+    drawing = Dropout(samples=2)
+    spec = MLPSpec(5, 3, hidden=(8,), dropout=0.5)
+    monkeypatch.setattr(TrainedModel, "export_program", lambda model, path: None)
+    with pytest.raises(AssertionError, match="a method that draws can't be exported, and must be refused"):
+        testing._exports_or_says_why_not(drawing, spec)
+
+    def refuse(model, path):
+        raise InputError("not this one")
+
+    monkeypatch.setattr(TrainedModel, "export_program", refuse)
+    with pytest.raises(AssertionError, match="the refusal must name the method, got not this one"):
+        testing._exports_or_says_why_not(drawing, spec)
 
 
 @dataclass(frozen=True)

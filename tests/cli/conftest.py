@@ -26,11 +26,9 @@ def run(monkeypatch, capsys):
     return call
 
 
-def class_folders(folder, session_cache, chosen):
+def class_folders(folder, chosen):
     """Some of the digits 0, 1 and 2, in a folder each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NESCIO_CACHE", str(session_cache))
-        digits = load("digits").only(["0", "1", "2"])
+    digits = load("digits").only(["0", "1", "2"])
     for label, name in enumerate(("zero", "one", "two")):
         (folder / name).mkdir()
         for index, image in enumerate(digits.images[digits.labels == label][chosen]):
@@ -39,15 +37,15 @@ def class_folders(folder, session_cache, chosen):
 
 
 @pytest.fixture(scope="session")
-def photos(tmp_path_factory, session_cache):
+def photos(tmp_path_factory):
     """40 of each class."""
-    return class_folders(tmp_path_factory.mktemp("photos"), session_cache, slice(40))
+    return class_folders(tmp_path_factory.mktemp("photos"), slice(40))
 
 
 @pytest.fixture(scope="session")
-def unseen(tmp_path_factory, session_cache):
+def unseen(tmp_path_factory):
     """40 others of each class."""
-    return class_folders(tmp_path_factory.mktemp("unseen"), session_cache, slice(40, 80))
+    return class_folders(tmp_path_factory.mktemp("unseen"), slice(40, 80))
 
 
 def train(*words):

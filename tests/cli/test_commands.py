@@ -12,6 +12,8 @@ from safetensors.torch import save_file
 from nescio._files import read_tensors, write_tensors
 from nescio.methods import METHODS
 
+NO_FOLDER = "--data-dir must name a folder; there is no folder none"
+
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
@@ -107,6 +109,15 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
             ("threshold", "MODEL", "--data", "PHOTOS", "--coverage", "2"),
             "--coverage must be above 0 and at most 1",
         ),
+        (("train", "digits", "--out", "x", "--data-dir", "none"), NO_FOLDER),
+        (("evaluate", "MODEL", "--data", "digits", "--data-dir", "none"), NO_FOLDER),
+        (("calibrate", "MODEL", "--data", "digits", "--data-dir", "none"), NO_FOLDER),
+        (
+            ("calibrate", "MODEL", "--data", "letters", "--training", "digits", "--data-dir", "none"),
+            NO_FOLDER,
+        ),
+        (("threshold", "MODEL", "--data", "digits", "--data-dir", "none"), NO_FOLDER),
+        (("sets", "MODEL", "--data", "digits", "--data-dir", "none"), NO_FOLDER),
     ],
 )
 def test_errors_are_one_line(run, model, photos, tmp_path, monkeypatch, words, reason):

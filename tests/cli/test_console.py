@@ -27,43 +27,46 @@ def test_without_a_terminal_an_epoch_is_a_line(monkeypatch, capsys, rank, seen):
     monkeypatch.setattr(Console, "is_terminal", False)
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with epoch_progress(4, "ensemble", members=3) as report:
-        report("ensemble", METRICS)
-        report("ensemble", METRICS | {"member": 2})
+    times = iter([100.0, 116.0])
+    with epoch_progress(4, "ensemble", members=3, clock=lambda: next(times)) as report:
+        report("ensemble", METRICS | {"seconds": 4.0})
+        report("ensemble", METRICS | {"member": 2, "seconds": 4.0})
     lines = capsys.readouterr().err.splitlines()
     figures = "loss 0.500  accuracy 0.750  uncertainty 0.250"
-    left = ", about 1 s left"
-    expected = [f"ensemble: epoch 2 of 12: {figures}{left}", f"ensemble: epoch 6 of 12: {figures}{left}"]
+    expected = [
+        f"ensemble: epoch 2 of 12: {figures}, about 40 s left",  # 4 s for one, and 10 more
+        f"ensemble: epoch 6 of 12: {figures}, about 24 s left",  # 20 s for five, and 6 more
+    ]
     assert [line for line in lines if line] == (expected if seen else [])
+
+
+def counted(*moments):
+    """Count at these moments: (seconds, done, total); the clock begins at 0."""
+    now = 0.0
+    say = counting_progress("features", clock=lambda: now)
+    for seconds, done, total in moments:
+        now = seconds
+        say(done, total)
 
 
 def test_a_count_says_what_is_left_and_ends_without(monkeypatch, capsys):
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setattr("nescio.cli._console.SECONDS_BETWEEN_LINES", 0)
-    say = counting_progress("features")
-    for done in (256, 512, 1024):
-        say(done, 1024)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines == [
-        "features: 256 of 1,024, 0 s",
-        "features: 512 of 1,024, 0 s, about 1 s left",
-        "features: 1,024 of 1,024, 0 s",
+    counted((6.0, 256, 1024), (12.0, 512, 1024), (13.0, 768, 1024), (14.0, 1024, 1024))
+    assert capsys.readouterr().err.splitlines() == [
+        "features: 256 of 1,024, 6 s",
+        "features: 512 of 1,024, 12 s, about 12 s left",
+        "features: 1,024 of 1,024, 14 s",  # the one before came too soon after a line
     ]
 
 
 def test_a_second_count_takes_its_own_time(monkeypatch, capsys):
-    clock = {"now": 0.0}
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setattr("time.monotonic", lambda: clock["now"])
-    say = counting_progress("features")
-    for seconds, done, total in ((100.0, 10, 20), (200.0, 20, 20), (210.0, 10, 30), (220.0, 20, 30)):
-        clock["now"] = seconds
-        say(done, total)
+    counted((100.0, 10, 20), (200.0, 20, 20), (210.0, 10, 30), (220.0, 20, 30))
     assert capsys.readouterr().err.splitlines() == [
         "features: 10 of 20, 100 s",
         "features: 20 of 20, 200 s",
         "features: 10 of 30, 10 s",
-        "features: 20 of 30, 20 s, about 1 s left",
+        "features: 20 of 30, 20 s, about 10 s left",
     ]
 
 

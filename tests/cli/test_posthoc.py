@@ -71,6 +71,37 @@ def test_the_held_out_part_of_a_table_that_says_itself_how_to_split(run, clouds,
     assert f"measured on {len(rows) // 5} inputs held out" in out
 
 
+def test_labels_of_every_command_are_in_the_column_named(run, clouds, tmp_path):
+    """Without --label they would be in column y, which holds numbers here."""
+    tables = []
+    for number, path in enumerate(clouds):
+        _, *rows = path.read_text().splitlines()
+        moved = [",".join([row[-1], row[:-2]]) for row in rows]
+        table = tmp_path / f"moved{number}.csv"
+        table.write_text("\n".join(["kind,x,y,z", *moved]) + "\n")
+        tables.append(table)
+    once = ("--epochs", 1, "--posthoc", "none")
+    assert run("train", clouds[0], "--out", tmp_path / "run", *once)[0] == 0
+    commands = {
+        "calibrate": ("--training", tables[0]),
+        "threshold": ("--coverage", 0.5),
+        "sets": ("--coverage", 0.9),
+    }
+    data = tables[1]
+    for command, options in commands.items():
+        words = (command, tmp_path / "run", "--data", data, *options)
+        code, out, err = run(*words)
+        assert (code, out) == (1, ""), command
+        assert "the model needs the columns y" in err
+        code, out, err = run(*words, "--label", "kind")
+        assert code == 0, err
+        if command == "calibrate":  # promises need others than those it was fitted to
+            assert "measured on 700 inputs" in out
+            data = changed(tmp_path / "other.csv", data, lambda rows: rows[:300])
+    trained = TrainedModel.load(tmp_path / "run")
+    assert (trained.rule.held_out, trained.sets.held_out) == (300, 300)
+
+
 def changed(path, source, change):
     """A copy of a table whose rows, without the header, are changed."""
     header, *rows = source.read_text().splitlines()
@@ -146,8 +177,9 @@ def test_data_of_one_class_are_measured_on_and_not_trained_on(run, clouds, tmp_p
 def test_threshold_is_kept_in_the_model(run, model, photos, unseen):
     code, out, _ = run("threshold", model, "--data", unseen, "--max-error", 0.2, "--confidence", 0.9)
     assert code == 0
-    assert "at most 20" in out
-    assert TrainedModel.load(model).rule.max_error == 0.2
+    assert "error among them at most 20% with 90% confidence" in out
+    rule = TrainedModel.load(model).rule
+    assert (rule.max_error, rule.confidence) == (0.2, 0.9)
     assert run("train", photos, "--out", model.parent, "--epochs", 12, "--batch-size", 16)[0] == 0
     assert TrainedModel.load(model).rule.max_error == 0.2  # a training with nothing left to do keeps it
 
@@ -173,13 +205,22 @@ def test_threshold_by_coverage(run, model, unseen):
     assert run("predict", model, unseen)[2] == ""  # nothing to be said: it has a threshold
 
 
-@pytest.mark.parametrize("target", [("--max-error", 0.001), ("--risk", 0.001), ()])
-def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target):
+@pytest.mark.parametrize(
+    ("target", "promise"),
+    [
+        (("--max-error", 0.001), "0.1% with 95%"),
+        (("--risk", 0.001), "0.1% with 95%"),
+        (("--max-error", 0.001, "--confidence", 0.8), "0.1% with 80%"),
+        ((), "1% with 95%"),
+    ],
+)
+def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target, promise):
     assert run("threshold", model, "--data", unseen, "--coverage", 0.8)[0] == 0
     before = model.read_bytes()
     code, out, err = run("threshold", model, "--data", unseen, *target)
     assert (code, out) == (1, "")
-    assert "no threshold promises an error of at most" in err
+    said = f"error: no threshold promises an error of at most {promise} confidence from 120 held-out samples"
+    assert err.startswith(said)
     assert err.endswith(
         f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
     )

@@ -1,6 +1,7 @@
 """What DATA means."""
 
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,14 +9,24 @@ import torch
 from PIL import Image
 from tests.data.preprocess.words import WORDS
 
-from nescio.cli._sources import open_for, open_inputs, open_to_train
+from nescio.cli._sources import (
+    open_for,
+    open_for_promise,
+    open_held_out,
+    open_inputs,
+    open_to_train,
+    open_training,
+    open_unseen,
+)
 from nescio.data import ImagePreprocess, TextPreprocess, open_source
-from nescio.errors import DataError, NescioWarning
+from nescio.errors import DataError, InputError, NescioWarning
 
 
 class Model:
     """As much of a model as is needed to read data for it."""
 
+    seen = None
+    training: ClassVar[dict] = {}
     preprocess = ImagePreprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
 
 
@@ -91,3 +102,36 @@ def test_a_model_of_texts_is_tested_on_a_folder_and_on_a_table_with_another_name
     assert (found.texts, found.classes) == (("hello", "bye"), ("greet", "leave"))
     found = open_for(model, str(tmp_path / "same.csv"), None, label="intent")
     assert (found.texts, found.classes) == (("hello", "bye"), ("greet", "leave"))
+
+
+def held_out_of_digits(model, name, data_dir):
+    how_opened = dict.fromkeys(("label", "drop", "text", "group"))
+    trained = SimpleNamespace(
+        preprocess=model.preprocess, training={"held_out": {"data": name, **how_opened}}
+    )
+    return open_held_out(trained, data_dir)
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda model, name, data_dir: open_to_train(name, 0, data_dir=data_dir),
+        open_for,
+        open_training,
+        open_inputs,
+        open_unseen,
+        open_for_promise,
+        held_out_of_digits,
+    ],
+)
+def test_files_are_looked_for_in_the_folder_given(tmp_path, opened):
+    with pytest.raises(InputError, match=r"data_dir must name a folder; there is no folder .*nowhere"):
+        opened(Model(), "digits", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("opened", [open_for, open_training, open_unseen, open_for_promise])
+def test_labels_are_taken_from_the_column_named(tmp_path, opened):
+    model = SimpleNamespace(preprocess=TextPreprocess(WORDS, 4, "question"), training={}, seen=None)
+    (tmp_path / "q.csv").write_text("intent,question,label\ngreet,hello,x\nleave,bye,y\n")
+    assert opened(model, str(tmp_path / "q.csv"), None).classes == ("x", "y")
+    assert opened(model, str(tmp_path / "q.csv"), None, "intent").classes == ("greet", "leave")

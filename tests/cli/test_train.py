@@ -1,12 +1,21 @@
 """`nescio train` on real digits and flowers."""
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
+import torch
 
-from nescio.data import open_source, split
+from nescio.cli import _sources
+from nescio.data import Dataset, open_source, split
+from nescio.encoders import make_encoder
+from nescio.errors import InputError
+from nescio.inference._choice import Choice
 from nescio.inference.model import TrainedModel
-from nescio.methods import METHODS
+from nescio.methods import METHODS, make_method
+from nescio.training import TrainingSettings
+from nescio.training.loggers import CSVLogger
 
 FEW = ("--epochs", 12, "--batch-size", 8, "--learning-rate", 0.01)
 
@@ -243,3 +252,102 @@ def test_metrics_go_where_they_are_asked_to(run, photos, tmp_path):
     assert rows[0].startswith("epoch,loss,accuracy,uncertainty")
     assert len(rows) == 3
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.fixture
+def recorded(run, monkeypatch):
+    """The command, with what data would be opened and what would be trained instead of both."""
+
+    def call(*words, is_frozen=False):
+        asked, given = {}, {}
+        images = torch.zeros(200, 1, 32, 32, dtype=torch.uint8)
+        data = Dataset(images, torch.arange(200) % 2, ("a", "b"), "made")
+        spec = make_encoder("lenet", (1, 32, 32), 2)
+
+        def open_to_train(name, seed, encoder, fine_tune, size, **options):
+            asked.update(options, name=name, seed=seed, encoder=encoder, fine_tune=fine_tune, size=size)
+            choice = Choice("lenet", is_frozen, spec, None, "because")
+            return _sources.Opened(data, data.take(torch.arange(50)), choice)
+
+        def train(data, method, network, settings, **options):
+            given.update(options, data=data, method=method, network=network, settings=settings)
+            raise InputError("recorded")  # so that nothing comes after it
+
+        monkeypatch.setattr(_sources, "open_to_train", open_to_train)
+        monkeypatch.setattr(TrainedModel, "train", train)
+        code, _, err = run("train", *words)
+        assert (code, err.splitlines()[-1]) == (1, "error: recorded")
+        return asked, given, spec
+
+    return call
+
+
+def test_every_option_reaches_the_training(recorded, tmp_path):
+    """None has its default, so that one that is forgotten, or taken for another, is seen."""
+    words = (
+        "made.csv --method ensemble --set num_members=2 --encoder lenet --fine-tune --epochs 2 "
+        "--batch-size 3 --learning-rate 0.04 --schedule constant --size 5 --patience 6 --posthoc trust "
+        "--log csv --label kind --text words --drop id --drop name --group who --seed 7 --data-dir files "
+        "--optimizer sgd --weight-decay 0.08 --warmup 0.09 --clip-norm 0.1 --accumulate 11 --ema 0.12 "
+        "--encoder-rate 0.13 --freeze-epochs 14 --class-weight 1.5,16 --sampler balanced --shift 17 --flip "
+        "--augment strong --mixup 0.18 --device cpu --precision float64"
+    )
+    asked, given, spec = recorded(*words.split(), "--out", tmp_path)
+    assert asked == {
+        "name": "made.csv",
+        "seed": 7,
+        "encoder": ("lenet", {}),
+        "fine_tune": True,
+        "size": 5,
+        "label": "kind",
+        "text": "words",
+        "drop": ["id", "name"],
+        "group": "who",
+        "data_dir": Path("files"),
+    }
+    settings = TrainingSettings(
+        epochs=2,
+        batch_size=3,
+        learning_rate=0.04,
+        schedule="constant",
+        shift=17,
+        flip=True,
+        patience=6,
+        seed=7,
+        device="cpu",
+        precision="float64",
+        optimizer="sgd",
+        weight_decay=0.08,
+        warmup=0.09,
+        clip_norm=0.1,
+        accumulate=11,
+        ema=0.12,
+        class_weight=(1.5, 16.0),
+        sampler="balanced",
+        encoder_rate=0.13,
+        freeze_epochs=14,
+        augment="strong",
+        mixup=0.18,
+    )
+    for field in dataclasses.fields(settings):
+        assert getattr(settings, field.name) != field.default, field.name
+    assert given["settings"] == settings
+    assert given["method"] == make_method("ensemble", num_members=2)
+    assert given["network"] is spec
+    assert (given["fine_tune"], given["run_dir"], given["posthoc"]) == (True, tmp_path, "trust")
+    assert [type(logger) for logger in given["log"]] == [CSVLogger]
+    assert (len(given["data"]), len(given["held_out"])) == (180, 20)  # a tenth of 200 is watched
+
+
+def test_what_is_not_said_is_chosen_for_the_data(recorded, tmp_path):
+    asked, given, _ = recorded("made.csv", "--out", tmp_path)
+    options = dict.fromkeys(("label", "text", "drop", "group", "data_dir", "size"))
+    assert asked == {**options, "name": "made.csv", "seed": 0, "encoder": (None, {}), "fine_tune": False}
+    assert given["settings"] == TrainingSettings().resolved(200)
+    assert given["method"] == make_method("edl")
+    assert (given["fine_tune"], given["posthoc"], given["log"]) == (False, "all", [])
+    assert (len(given["data"]), len(given["held_out"])) == (200, 50)
+    _, given, _ = recorded("made.csv", "--out", tmp_path, "--fine-tune")
+    assert given["settings"] == TrainingSettings().resolved(200, fine_tuned=True)
+    _, given, _ = recorded("made.csv", "--out", tmp_path, is_frozen=True)
+    assert given["settings"] == TrainingSettings().resolved(200, head_classes=2)

@@ -6,7 +6,7 @@ import torch
 
 from nescio.data import Table, Texts, load, open_source
 from nescio.data._sets import read_clinc, read_clinc_out_of_scope, read_keel, read_orange
-from nescio.errors import DataError
+from nescio.errors import DataError, FetchError
 
 
 def test_questions_in_scope_and_out_of_it(tmp_path):
@@ -70,7 +70,7 @@ def test_newsgroups(registry):
 def load_or_tell(registry, name, split):
     try:
         return load(name, split)
-    except DataError as error:
+    except FetchError as error:
         registry(str(error))
 
 

@@ -10,9 +10,7 @@ def reported():
 
 
 @pytest.fixture(scope="session")
-def outcome(session_cache, reported):
+def outcome(reported):
     """A demo in small: trained too little to be good, enough to be shown."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NESCIO_CACHE", str(session_cache))
-        inputs = demo_inputs(samples=1000)
-        return run_demo(demo_settings(seed=1, epochs=6), inputs, lambda *what: reported.append(what))
+    inputs = demo_inputs(samples=1000)
+    return run_demo(demo_settings(seed=1, epochs=6), inputs, lambda *what: reported.append(what))

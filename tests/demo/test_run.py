@@ -55,7 +55,7 @@ def test_figures_follow_from_the_predictions(outcome, which):
         assert measured.figures[name] == pytest.approx(float(value), abs=1e-4), name
 
 
-def test_the_whole_data_is_the_default(session_cache):
+def test_the_whole_data_is_the_default():
     inputs = run.demo_inputs()
     assert [len(inputs.train), len(inputs.test), len(inputs.letters)] == [4000, 1000, 2000]
     assert torch.equal(inputs.letters.images, load("letters", "test").images[:2000])

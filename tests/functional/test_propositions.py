@@ -14,11 +14,17 @@ parameters = st.floats(1, 1e3)
 amounts = st.floats(1e-2, 1e3)
 
 
-def error_part(alpha, true_class):
-    """L^err = sum_j (y_j - alpha_j / S)^2 in float64."""
-    evidence = torch.tensor([alpha], dtype=torch.float64) - 1
-    label = ref.naive_one_hot(torch.tensor([true_class]), len(alpha))
-    return ref.naive_error_part(evidence, label).sum().item()
+def error_part(alpha, true_class, prior=1.0):
+    """L^err = sum_j (y_j - alpha_j / S)^2 in float64, as the library computes it."""
+    evidence = torch.tensor([alpha], dtype=torch.float64) - prior
+    return ev.functional.brier_risk(evidence, torch.tensor([true_class]), prior=prior).item()
+
+
+def variance_part(alpha, true_class, prior=1.0):
+    """L^var: what the risk of equation 5 has beside the error."""
+    evidence = torch.tensor([alpha], dtype=torch.float64) - prior
+    risk = ev.functional.squared_error_risk(evidence, torch.tensor([true_class]), prior=prior).item()
+    return risk - error_part(alpha, true_class, prior)
 
 
 def exact_error_part(alpha, true_class):
@@ -39,30 +45,32 @@ def dirichlets(draw, parameter=parameters):
 
 @given(dirichlets(st.one_of(st.just(1.0), st.floats(1, 1e6))))
 @settings(deadline=None)
-def test_variance_is_below_error_in_every_class(dirichlet):
-    """Proposition 1, repaired: if all alpha_k >= 1 and K >= 2, L^var_j < L^err_j for each j."""
+def test_variance_is_below_error(dirichlet):
+    """Proposition 1, repaired: if all alpha_k >= 1 and K >= 2, L^var_j < L^err_j for each j, and in sum."""
     alpha, true_class = dirichlet
+    assert 0 < variance_part(alpha, true_class) < error_part(alpha, true_class)
     evidence = torch.tensor([alpha], dtype=torch.float64) - 1
     error = ref.naive_error_part(evidence, ref.naive_one_hot(torch.tensor([true_class]), len(alpha)))
     assert (ref.naive_variance_part(evidence) < error).all()
 
 
 def test_one_parameter_below_one_breaks_proposition_1():
-    """alpha = (2, 0.5), true class 0: variance 8/175 = 0.0457, error 0.04, though alpha_0 >= 1."""
-    evidence = torch.tensor([[1.0, -0.5]], dtype=torch.float64)
-    error = ref.naive_error_part(evidence, ref.naive_one_hot(torch.tensor([0]), 2))
-    variance = ref.naive_variance_part(evidence)
-    assert error[0, 0].item() == pytest.approx(0.04)
-    assert variance[0, 0].item() == pytest.approx(8 / 175)
-    assert variance[0, 0] > error[0, 0]
+    """alpha = (2, 0.5), true class 0: in each class variance 8/175 = 0.0457, error 0.04."""
+    error = error_part([2.0, 0.5], 0, prior=0.5)
+    variance = variance_part([2.0, 0.5], 0, prior=0.5)
+    assert error == pytest.approx(2 * 0.04)
+    assert variance == pytest.approx(2 * 8 / 175)
+    assert variance > error
 
 
-def test_both_parts_can_vanish_in_single_precision():
-    """Strictly below fails in float32, where both sides are 0."""
-    evidence = torch.tensor([[1e9, 0.0]], dtype=torch.float32)
-    label = ref.naive_one_hot(torch.tensor([0]), 2).float()
+def test_both_parts_vanish_in_single_precision_as_printed_only():
+    """Strictly below fails in float32, where both sides are 0; the library keeps the digits that are left."""
+    evidence, targets = torch.tensor([[1e9, 0.0]], dtype=torch.float32), torch.tensor([0])
+    label = ref.naive_one_hot(targets, 2).float()
     assert ref.naive_error_part(evidence, label)[0, 0] == 0
     assert ref.naive_variance_part(evidence)[0, 0] == 0
+    assert ev.functional.brier_risk(evidence, targets).item() == pytest.approx(2e-18, rel=1e-6)
+    assert ev.functional.squared_error_risk(evidence, targets).item() == pytest.approx(4e-18, rel=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------- proposition 2
@@ -106,8 +114,8 @@ def test_proposition_3_is_false_as_printed():
     """From alpha = (1, 5, 5) to (1, 1, 5), true class 0: the error rises from 1.2397 to 1.2653."""
     before, after = exact_error_part([1, 5, 5], 0), exact_error_part([1, 1, 5], 0)
     assert (before, after) == (Fraction(150, 121), Fraction(62, 49))
-    assert error_part([1.0, 5.0, 5.0], 0) == pytest.approx(1.2397, abs=5e-5)
-    assert error_part([1.0, 1.0, 5.0], 0) == pytest.approx(1.2653, abs=5e-5)
+    assert error_part([1.0, 5.0, 5.0], 0) == pytest.approx(float(before), rel=1e-14)
+    assert error_part([1.0, 1.0, 5.0], 0) == pytest.approx(float(after), rel=1e-14)
     assert after > before
 
 
@@ -119,13 +127,9 @@ def test_proposition_3_is_false_as_printed():
 def test_at_a_fixed_mean_the_risk_falls_with_strength(dirichlet, factor):
     """alpha and factor * alpha have one mean: the error stays, the variance falls, for any true class."""
     alpha, true_class = dirichlet
-    weak = torch.tensor([alpha], dtype=torch.float64) - 1
-    strong = factor * (weak + 1) - 1
-    label = ref.naive_one_hot(torch.tensor([true_class]), len(alpha))
-    torch.testing.assert_close(ref.naive_error_part(strong, label), ref.naive_error_part(weak, label))
-    assert ref.naive_squared_error(strong, label) < ref.naive_squared_error(weak, label)
-    targets = torch.tensor([true_class])
-    assert ev.functional.squared_error_risk(strong, targets) < ev.functional.squared_error_risk(weak, targets)
+    strong = [factor * a for a in alpha]
+    assert error_part(strong, true_class) == pytest.approx(error_part(alpha, true_class), rel=1e-12)
+    assert variance_part(strong, true_class) < variance_part(alpha, true_class)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

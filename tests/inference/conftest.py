@@ -1,7 +1,5 @@
 """Data that the tests of several modules train on."""
 
-import os
-
 import pytest
 import torch
 
@@ -9,7 +7,6 @@ from nescio.data import Dataset, load
 
 
 @pytest.fixture(scope="package")
-def digits(session_cache) -> Dataset:
+def digits() -> Dataset:
     """600 digits of scikit-learn, 28 x 28."""
-    os.environ["NESCIO_CACHE"] = str(session_cache)
     return load("digits").subset(600, torch.Generator().manual_seed(0))

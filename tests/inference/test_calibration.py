@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import runpy
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.processes import environment
 from torch import nn
 
 from nescio.data import Dataset, Table
@@ -453,12 +453,11 @@ torch.save(found, sys.argv[1] + os.environ.get("RANK", "alone"))
 def test_processes_of_torchrun_fit_the_same_as_one(tmp_path, monkeypatch) -> None:
     script = tmp_path / "calibrate.py"
     script.write_text(IN_EACH_PROCESS)
-    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
     words = [str(script), str(tmp_path / "found-")]
-    done = subprocess.run([*launch, *words], env=environment, capture_output=True, text=True, check=False)
+    one_thread = environment(OMP_NUM_THREADS="1")
+    done = subprocess.run([*launch, *words], env=one_thread, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     monkeypatch.setattr(sys, "argv", words)
     runpy.run_path(str(script))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,15 +93,33 @@ def test_images_that_shrink_in_any_direction_are_smoothed(shape: tuple[int, int]
     )
 
 
-def test_float_images_get_the_scale_of_their_own_white() -> None:
-    data = bright_and_dark()
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_floats_come_to_the_network_as_the_same_bytes_do(channels: int) -> None:
+    """Also where the greatest of them is no white."""
+    data = bright_and_dark(channels=channels)
+    assert data.images.max() == 209
     spec = TinySpec(128, 2)
     of_bytes = _frozen.preprocess_for(spec, data)
-    of_floats = nescio.data.MemorySource(data.images / 255, "floats")
-    assert of_floats is not None
-    assert of_bytes(data.images[:2]).max() <= 1.0
-    assert of_bytes.mean == (127.0,) * 3
-    assert of_bytes.pixel_range == (0.0, 255.0)
+    assert (of_bytes.mean, of_bytes.scale) == ((127.0,) * channels, (128.0,) * channels)
+    assert (of_bytes.pixel_range, of_bytes.white) == ((0.0, 255.0), 255.0)
+    expected = (data.images.float() - 127) / 128
+    torch.testing.assert_close(of_bytes(data.images), expected)
+    for white in (1.0, 255.0):
+        images = data.images * (white / 255)
+        of_floats = _frozen.preprocess_for(spec, replace(data, images=images))
+        assert (of_floats.pixel_range, of_floats.white) == (None, white)
+        torch.testing.assert_close(of_floats(images), expected, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(of_floats(data.images), expected, rtol=1e-5, atol=1e-6)  # pictures
+
+
+def test_of_numbers_that_are_no_pixels_the_greatest_is_taken_for_white() -> None:
+    data = bright_and_dark()
+    numbers = (data.images.float() - 100) / 20
+    preprocess = _frozen.preprocess_for(TinySpec(128, 2), replace(data, images=numbers))
+    assert preprocess.white is None
+    greatest = float(numbers.abs().max())
+    expected = (numbers * 255 / greatest - 127) / 128
+    torch.testing.assert_close(preprocess(numbers), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_features_are_computed_once_and_a_second_head_finds_them() -> None:

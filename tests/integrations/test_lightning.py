@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
 import torch
+from tests.processes import environment
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -153,12 +153,11 @@ def test_two_processes_give_the_figures_of_one(tmp_path):
     _, _, expected = fitted(tmp_path, 16)
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
+    one_thread = environment(OMP_NUM_THREADS="1")
     done = subprocess.run(
-        [*launch, script, tmp_path], env=environment, capture_output=True, text=True, check=False
+        [*launch, script, tmp_path], env=one_thread, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     for rank in range(2):

@@ -1,13 +1,12 @@
 """Batch by batch, and over two processes, the classes give what the functions give at once."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from tests.processes import environment
 from torchmetrics import MetricCollection
 
 from nescio import AbstentionRule, Categorical, InputError, Opinion, _precision, metrics
@@ -244,10 +243,8 @@ def test_two_processes_give_what_one_gives(tmp_path):
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root}/src:{root}"}
     command = [*launch, str(script), str(tmp_path / "found")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     assert done.returncode == 0, done.stderr
     prediction, labels = opinions(91)
     for rank in range(2):

@@ -166,11 +166,9 @@ def test_opinions_some_without_evidence_keep_their_promise():
 
 
 @pytest.fixture(scope="module")
-def digits_opinion(session_cache):
+def digits_opinion():
     """What a network says of real digits that it was not trained on, and what they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NESCIO_CACHE", str(session_cache))
-        digits = load("digits")
+    digits = load("digits")
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(len(digits), generator=generator)
     train, rest = digits.take(order[:500]), digits.take(order[500:])

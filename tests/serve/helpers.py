@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -134,10 +135,12 @@ class Asking:
 
 
 @contextmanager
-def process(*words):
-    """`nescio serve` and its port, once it listens."""
+def process(*words, environment=None):
+    """`nescio serve` and its port, once it listens; environment: what it has beside that of the tests."""
     command = [*START, *map(str, words), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    pipe = subprocess.PIPE
+    whole = {**os.environ, **(environment or {})}
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=whole) as server:
         try:
             line = server.stdout.readline()
             assert line.startswith("Serving small, soft at http://127.0.0.1:"), server.stderr.read()

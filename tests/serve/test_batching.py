@@ -1,6 +1,10 @@
 import asyncio
+import concurrent.futures
+import heapq
+import itertools
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -77,53 +81,106 @@ def test_questions_that_gather_share_a_pass_and_get_their_own_answers():
     assert answers == [{"a": [1]}, *({"a": [n + 1, n + 2], "b": [n + 1]} for n in range(1, 4))]
 
 
-def test_clients_who_ask_again_at_once_are_waited_for():
-    """Whoever is quick must not start a batch alone while the others are about to ask."""
+class Clock:
+    """Time for the batcher and its clients, which passes while a batch is computed or all of them sleep."""
 
-    class Slow(Recorder):
-        def __call__(self, model, inputs):
-            time.sleep(0.05)
-            return super().__call__(model, inputs)
+    def __init__(self):
+        self.now = 0.0
+        self._sleepers = []
+        self._numbers = itertools.count()  # who sleeps until the same moment wakes up in turn
+
+    async def sleep(self, seconds):
+        if seconds == 0:
+            await asyncio.sleep(0)
+            return
+        woken = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.now + seconds, next(self._numbers), woken))
+        await woken
+
+    async def run(self):
+        while True:
+            for _ in range(30):  # turns of the event loop, in which all goes on that can
+                await asyncio.sleep(0)
+            if self._sleepers:
+                moment, _, woken = heapq.heappop(self._sleepers)
+                self.now = max(self.now, moment)
+                woken.set_result(None)
+
+
+class AtOnce(concurrent.futures.Executor):
+    """In place of the thread: what is to be computed is computed now."""
+
+    def submit(self, function, *arguments):
+        done = concurrent.futures.Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+class Timed(Recorder):
+    """Computes for so many seconds of the clock, and knows when each batch was begun."""
+
+    def __init__(self, clock, seconds):
+        super().__init__()
+        self.clock = clock
+        self.seconds = seconds
+        self.begun = []
+
+    def __call__(self, model, inputs):
+        self.begun.append(self.clock.now)
+        self.clock.now += self.seconds
+        return super().__call__(model, inputs)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(_batching, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(_batching, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": clock.sleep}))
+    monkeypatch.setattr(_batching, "_new_thread", AtOnce)
+    return clock
+
+
+async def timed(clock, scenario):
+    passing = asyncio.create_task(clock.run())
+    try:
+        return await scenario
+    finally:
+        passing.cancel()
+
+
+def test_clients_who_ask_again_at_once_are_waited_for(clock):
+    """Whoever is quick must not start a batch alone while the others are about to ask."""
+    compute = Timed(clock, seconds=0.05)
 
     async def client(queue, place):
         for _ in range(5):
-            await queue.submit({"a": rows(place), "b": rows(place)}, soon())
-            await asyncio.sleep(0.0005 * place)
+            await queue.submit({"a": rows(place), "b": rows(place)}, deadline=1000.0)
+            await clock.sleep(0.0005 * place)
 
     async def scenario():
-        compute = Slow()
         queue = batcher(compute)
         await asyncio.gather(*(client(queue, place) for place in range(8)))
         await queue.close()
-        return compute.batches
 
-    batches = asyncio.run(scenario())
-    sizes = [size for model, size in batches if model == "a"]
-    assert len(sizes) <= 8  # of 5 rounds; one after the other there would be more than ten
-    assert sum(sizes) == 40
+    asyncio.run(timed(clock, scenario()))
+    assert [size for model, size in compute.batches if model == "a"] == [8] * 5
 
 
-def test_one_who_does_not_ask_again_is_not_waited_for_long():
+def test_one_who_does_not_ask_again_is_not_waited_for_long(clock):
+    """A quiet millisecond, not as long as the batch took."""
+    compute = Timed(clock, seconds=0.4)
+
     async def scenario():
-        compute = Recorder()
         queue = batcher(compute)
-        first = await held(queue, compute)
-        second = asyncio.create_task(queue.submit({"a": rows(1)}, soon()))
-        await asyncio.sleep(0.4)  # the batch takes so long
-        compute.free.set()
-        await asyncio.gather(first, second)
-        compute.free.clear()
-        third = asyncio.create_task(queue.submit({"a": rows(2)}, soon()))
-        start = time.monotonic()
-        while queue.num_waiting:
-            await asyncio.sleep(0.001)
-        waited = time.monotonic() - start
-        compute.free.set()
-        assert await third == {"a": [3]}
+        await asyncio.gather(*(queue.submit({"a": rows(place)}, deadline=1000.0) for place in range(2)))
+        asked = clock.now
+        assert await queue.submit({"a": rows(2)}, deadline=1000.0) == {"a": [3]}
         await queue.close()
-        return waited
+        return asked
 
-    assert asyncio.run(scenario()) < 0.15  # a quiet millisecond or two, not half of the time of the batch
+    asked = asyncio.run(timed(clock, scenario()))
+    assert compute.batches == [("a", 2), ("a", 1)]
+    assert compute.begun[1] - asked == pytest.approx(_batching._QUIET_SECONDS)
 
 
 def test_a_batch_has_a_size():

@@ -17,8 +17,8 @@ MAX_INPUTS = 4000
 
 
 @pytest.fixture(scope="module")
-def running(files, tmp_path_factory):
-    """Two runs side by side under names; the server and its port."""
+def runs(files, tmp_path_factory):
+    """Two runs side by side under names, as `nescio serve` takes them."""
     folder = tmp_path_factory.mktemp("runs")
     words = []
     for name, file in zip(("small", "soft"), files, strict=True):
@@ -26,13 +26,13 @@ def running(files, tmp_path_factory):
         run.mkdir()
         (run / "model.safetensors").write_bytes(file.read_bytes())
         words.append(f"{name}={run}")
-    with process(*words, "--max-inputs", MAX_INPUTS) as (server, port):
-        yield server, port
+    return words
 
 
-@pytest.fixture
-def port(running):
-    return running[1]
+@pytest.fixture(scope="module")
+def port(runs):
+    with process(*runs, "--max-inputs", MAX_INPUTS) as (_, port):
+        yield port
 
 
 def head(length):
@@ -148,9 +148,15 @@ def test_other_bad_starts_are_one_line(run, files, tmp_path):
         assert len(err.splitlines()) == 1
 
 
-def test_what_was_accepted_is_finished_when_it_ends_under_load(running):
-    """The last test: it ends the server."""
-    server, port = running
+@pytest.fixture
+def to_be_ended(runs):
+    """A server of its own, and its port."""
+    with process(*runs, "--max-inputs", MAX_INPUTS) as (server, port):
+        yield server, port
+
+
+def test_what_was_accepted_is_finished_when_it_ends_under_load(to_be_ended):
+    server, port = to_be_ended
     many = json.dumps({"inputs": pictures(MAX_INPUTS).tolist()}).encode()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         unfinished = 0

@@ -5,11 +5,11 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from tests.processes import is_running
 from tests.serve.helpers import PICTURE, Asking, get, post, process, untrained, untrained_otherwise
 
 from nescio.methods import EDL
@@ -29,8 +29,15 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def running(path, files):
-    with process(path, files[1], "--workers", 2) as (server, port):
+def temporary(tmp_path_factory):
+    """Where the server of the tests has its temporary files, and nobody else."""
+    return tmp_path_factory.mktemp("temporary")
+
+
+@pytest.fixture(scope="module")
+def running(path, files, temporary):
+    environment = {"TMPDIR": str(temporary)}
+    with process(path, files[1], "--workers", 2, environment=environment) as (server, port):
         yield server, port
 
 
@@ -53,18 +60,19 @@ def wait_until(condition, seconds=90):
 
 
 def test_several_processes_count_together(running):
-    """The first test: nobody has asked before."""
     _, port = running
-    assert [post(port)[0] for _ in range(6)] == [200] * 6
     text = ""
 
     def counted():
         nonlocal text
         text = get(port, "/metrics")
-        return float(text.split('requests_total{path="/v1/opinions",status="200"} ')[1].split()[0])
+        _, _, rest = text.partition('requests_total{path="/v1/opinions",status="200"} ')
+        return float(rest.split()[0]) if rest else 0.0
 
+    before = counted()
+    assert [post(port)[0] for _ in range(6)] == [200] * 6
     # A process counts once its answer is out: the last one may just be doing so.
-    wait_until(lambda: counted() == 6)
+    wait_until(lambda: counted() == before + 6)
     assert "nescio_waiting 0.0" in text
 
 
@@ -118,34 +126,17 @@ def test_a_file_that_is_no_model_is_not_served(running, path):
     assert uncertainty(port) == pytest.approx(before, rel=1e-4)
 
 
-def test_workers_leave_the_port_when_their_parent_is_killed(running):
+def test_workers_leave_the_port_when_their_parent_is_killed(running, temporary):
     """The last test: it ends the server."""
     server, port = running
     workers = wait_for_two(server)
-    (shared,) = [Path(name) for name in folders_of(workers[0])]
+    (shared,) = temporary.glob("nescio-*")  # where they count together
     server.kill()
     server.wait()
-    wait_until(lambda: not any(is_alive(one) for one in workers), 60)
+    wait_until(lambda: not any(is_running(one) for one in workers), 60)
     wait_until(lambda: not shared.exists(), 20)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-
-
-def folders_of(worker):
-    """Where it counts together with the others."""
-    text = Path(f"/proc/{worker}/environ").read_bytes().decode().split("\0")
-    prefix = "PROMETHEUS_MULTIPROC_DIR="
-    folders = [one.removeprefix(prefix) for one in text if one.startswith(prefix)]
-    assert all(one.startswith(tempfile.gettempdir()) for one in folders)
-    return folders
-
-
-def is_alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Standing:

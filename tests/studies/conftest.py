@@ -13,15 +13,13 @@ def _small(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def folder(session_cache, tmp_path_factory):
+def folder(tmp_path_factory):
     """The folder of the study in small, computed once."""
     folder = tmp_path_factory.mktemp("study")
     experiments = []
     for comparison in SMALL:
         experiments += comparison.experiments()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NESCIO_CACHE", str(session_cache))
-        run(experiments, folder)
+    run(experiments, folder)
     return folder
 
 

@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from filelock import FileLock
+from tests.processes import environment
 from tests.studies.killed import experiment
 from tests.studies.small import DIGITS, MEASURED, one, with_epochs
 from tests.studies.two_nodes import experiments
@@ -43,7 +43,7 @@ def numbers_in(folder):
 
 def start(folder, *last):
     command = [sys.executable, "-m", "tests.studies.killed", str(folder), str(EPOCHS), *last]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
 
 
 def epochs_in(folder):
@@ -291,9 +291,9 @@ def test_ray_is_not_installed(tmp_path, monkeypatch):
 @pytest.mark.timeout(600)  # on a busy machine Ray takes its time to notice that a node is gone
 def test_on_two_nodes_of_which_one_is_killed(folder, tmp_path):
     """The same numbers come out as in one process."""
-    environment = {**os.environ, "RAY_DEDUP_LOGS": "0", "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    given = environment(RAY_DEDUP_LOGS="0", OMP_NUM_THREADS=str(torch.get_num_threads()))
     command = [sys.executable, "-m", "tests.studies.two_nodes", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=580, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=given, timeout=580, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["alive"] == 1

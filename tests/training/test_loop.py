@@ -1,12 +1,13 @@
 """The loop: it learns, and it repeats itself to the bit."""
 
-import os
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from tests.processes import environment
 from tests.training.small import LENET, METHODS, blobs, squares, stored, trained, weights
 from torch import nn
 
@@ -56,6 +57,50 @@ def test_epochs_with_the_head_alone_keep_the_statistics_of_the_encoder():
     fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings)
     for name, value in network.body.state_dict().items():
         assert torch.equal(value, before[name]), name
+
+
+def test_after_the_epochs_with_the_head_alone_all_of_the_network_learns():
+    network = NormalisedNetwork()
+    states = [{name: value.clone() for name, value in network.body.state_dict().items()}]
+
+    def keep(metrics):
+        states.append({name: value.clone() for name, value in network.body.state_dict().items()})
+
+    samples = blobs()
+    settings = TrainingSettings(epochs=3, freeze_epochs=2, device="cpu", precision="float32")
+    fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings, report=keep)
+    changed = []
+    for before, after in itertools.pairwise(states):
+        changed.append({name for name in before if not torch.equal(before[name], after[name])})
+    assert changed == [set(), set(), set(states[0])]
+
+
+@pytest.mark.parametrize("freeze_epochs", [0, 1])
+def test_a_long_gradient_is_clipped_to_its_norm(freeze_epochs):
+    """One step of SGD is the learning rate times the gradient; that of a part that stays does not count."""
+    samples = blobs(30)
+    steps = {}
+    for clip_norm in (0.0, 0.01, 1e6):
+        torch.manual_seed(0)
+        network = NormalisedNetwork()
+        before = weights(network)
+        settings = TrainingSettings(
+            epochs=1,
+            batch_size=30,
+            learning_rate=0.1,
+            schedule="constant",
+            optimizer="sgd",
+            clip_norm=clip_norm,
+            freeze_epochs=freeze_epochs,
+            precision="float32",
+        )
+        fit(Softmax(), network, Preprocess.fit(samples.inputs), samples, settings)
+        steps[clip_norm] = weights(network) - before
+    length = float(steps[0.0].norm())
+    assert length > 0.1 * 0.01
+    assert torch.equal(steps[1e6], steps[0.0])
+    expected = steps[0.0] * (0.1 * 0.01 / length)
+    torch.testing.assert_close(steps[0.01], expected, rtol=1e-3, atol=1e-7)
 
 
 def test_images_with_augmentation():
@@ -171,6 +216,7 @@ def test_a_training_leaves_no_denormal_weights():
 
 TWO_PROCESSES = """
 import copy, os, sys, torch
+from tests.processes import environment
 from tests.training.small import squares, weights
 from nescio.methods import EDL, MNFG, Ensemble
 from nescio.encoders import LeNetSpec
@@ -207,14 +253,13 @@ def test_two_processes_do_what_one_does(tmp_path):
     """
     script = tmp_path / "train.py"
     script.write_text(TWO_PROCESSES)
-    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])  # for the tests' own modules
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    one_thread = environment(OMP_NUM_THREADS="1")
     alone, together = tmp_path / "1.pt", tmp_path / "2.pt"
-    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=environment)
+    subprocess.run([sys.executable, script, alone, tmp_path / "one", "3"], check=True, env=one_thread)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     launch += ["--rdzv-conf=read_timeout=240"]  # a busy machine may be slow to let the two meet
     words = [*launch, script, together, tmp_path / "two", "2", "3"]  # the third from a checkpoint
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    done = subprocess.run(words, env=one_thread, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     one, two = (torch.load(path, weights_only=True) for path in (alone, together))
     torch.testing.assert_close(two["weights"], one["weights"], rtol=1e-4, atol=1e-5)

@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -43,9 +44,16 @@ def test_bfloat16_that_would_end_the_process_is_refused(monkeypatch):
         make_fabric("cpu", "bfloat16")
 
 
-def test_bfloat16_is_tried_in_another_process_and_the_answer_kept(monkeypatch, empty_cache):
-    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+@pytest.fixture
+def forgotten():
+    """This process remembers no answer, before the test and after it."""
     _runtime.bfloat16_on_cpu.cache_clear()
+    yield
+    _runtime.bfloat16_on_cpu.cache_clear()
+
+
+def test_bfloat16_is_tried_in_another_process_and_the_answer_kept(monkeypatch, empty_cache, forgotten):
+    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     assert _runtime.bfloat16_on_cpu() == _runtime.BROKEN
     monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "print('faster')")
     _runtime.bfloat16_on_cpu.cache_clear()
@@ -53,7 +61,25 @@ def test_bfloat16_is_tried_in_another_process_and_the_answer_kept(monkeypatch, e
     (empty_cache / "bfloat16.json").write_text("not JSON")
     _runtime.bfloat16_on_cpu.cache_clear()
     assert _runtime.bfloat16_on_cpu() == _runtime.FASTER
-    _runtime.bfloat16_on_cpu.cache_clear()
+
+
+def test_the_tests_train_in_float32_wherever_they_run(monkeypatch, forgotten):
+    """Of the answer that the cache of the tests holds: a trial would decide by its speed."""
+    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "print('faster')")
+    assert _runtime.bfloat16_on_cpu() == _runtime.SLOWER
+
+
+@pytest.mark.parametrize("condition", ["torch", "limit", "processor"])
+def test_an_answer_kept_under_another_condition_is_not_used(monkeypatch, empty_cache, forgotten, condition):
+    """Of another torch, of other instructions, or of another machine that shares the folder."""
+    monkeypatch.setattr(_runtime, "BFLOAT16_TRIAL", "print('faster')")
+    now = _runtime.bfloat16_conditions()
+    then = {**now, condition: "another"}
+    empty_cache.mkdir()
+    path = empty_cache / "bfloat16.json"
+    path.write_text(json.dumps({"conditions": then, "answer": _runtime.SLOWER}))
+    assert _runtime.bfloat16_on_cpu() == _runtime.FASTER
+    assert json.loads(path.read_text()) == {"conditions": now, "answer": _runtime.FASTER}
 
 
 def test_devices(monkeypatch):

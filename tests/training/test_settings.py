@@ -98,7 +98,10 @@ def test_fewer_steps_of_an_epoch_make_more_epochs():
 def test_fine_tuning_has_an_optimiser_of_its_own():
     settings = TrainingSettings().resolved(1_000, fine_tuned=True)
     assert (settings.optimizer, settings.encoder_rate, settings.warmup) == ("adamw", 0.1, 0.1)
-    assert TrainingSettings().resolved(1_000).optimizer == "adam"
+    assert (settings.weight_decay, settings.clip_norm) == (0.01, 1.0)
+    settings = TrainingSettings().resolved(1_000)
+    assert (settings.optimizer, settings.encoder_rate, settings.warmup) == ("adam", 1.0, 0.0)
+    assert (settings.weight_decay, settings.clip_norm) == (0.0, 0.0)
 
 
 def test_weights_of_classes_as_an_array():

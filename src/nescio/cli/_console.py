@@ -38,12 +38,12 @@ def print_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 @contextmanager
 def epoch_progress(
-    epochs: int, *names: str, members: int = 1
+    epochs: int, *names: str, members: int = 1, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str, dict[str, float]], None]]:
     """A bar for each training with its last figures; a line for each epoch where there is no terminal.
 
-    members: how many networks a training trains, so many epochs each. What it gives takes a training's name
-    and the metrics of an epoch.
+    members: how many networks a training trains, so many epochs each. clock: function that gives seconds.
+    What it gives takes a training's name and the metrics of an epoch.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -66,7 +66,7 @@ def epoch_progress(
     with bars as progress:
         tasks = {}
         for name in names:
-            left[name] = TimeLeft()
+            left[name] = TimeLeft(clock)
             tasks[name] = progress.add_task(name, total=epochs * members, last="")
 
         def report(name: str, metrics: dict[str, float]) -> None:
@@ -83,25 +83,26 @@ def epoch_progress(
         yield report
 
 
-def counting_progress(what: str) -> Callable[[int, int], None]:
+def counting_progress(what: str, clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
     """A function that says how many of something are done, and the time left: a line every few seconds.
 
     One after the other it may count several things, such as the training data and what is held out.
+    clock: function that gives seconds.
     """
     from nescio.training._runtime import is_first_process
 
     speaks = is_first_process()
-    started = time.monotonic()
+    started = clock()
     last_line = started
-    left = TimeLeft()
+    left = TimeLeft(clock)
     is_over = False
 
     def report(done: int, total: int) -> None:
         nonlocal started, last_line, left, is_over
-        now = time.monotonic()
+        now = clock()
         if is_over:
             started = last_line
-            left = TimeLeft()
+            left = TimeLeft(clock)
         is_over = done == total
         is_due = done == total or now - last_line >= SECONDS_BETWEEN_LINES
         time_left = left.text(done, total)

@@ -132,7 +132,9 @@ def preprocess_for(spec: EncoderSpec, data: Dataset | Texts) -> Preprocess:
     if channels != len(mean):  # grey images: one mean for all channels
         mean = (sum(mean) / len(mean),) * channels
         scale = (sum(scale) / len(scale),) * channels
-    unit = fitted.scale[0] / WHITE  # images that are no bytes have another white
+    # Images that are no bytes have another white; of numbers that are no pixels the greatest is taken for it.
+    white = fitted.scale[0] if fitted.white is None else fitted.white
+    unit = white / WHITE
     return ImagePreprocess(
         fitted.input_shape,
         tuple(value * unit for value in mean),

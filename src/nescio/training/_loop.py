@@ -446,7 +446,20 @@ def flush_denormals(optimizer: torch.optim.Optimizer) -> None:
 
 
 def as_input(raw: Tensor, preprocess: Preprocess) -> Tensor:
-    """Raw inputs (N, ...) as the network takes them, on their device; images with channels last in memory."""
+    """Bring raw inputs to what the network takes, on their device; images with channels last in memory.
+
+    Args:
+        raw: Raw inputs (N, ...).
+        preprocess: How inputs are brought to the scale of the network.
+
+    Returns:
+        Inputs (N, ...) for the network.
+
+    Example:
+        >>> from nescio.data.preprocess import RowPreprocess
+        >>> as_input(torch.tensor([[3.0, 6.0]]), RowPreprocess((2,), mean=(1.0, 2.0), scale=(2.0, 2.0)))
+        tensor([[1., 2.]])
+    """
     inputs = preprocess(raw)
     if inputs.ndim == 4:
         inputs = inputs.contiguous(memory_format=torch.channels_last)

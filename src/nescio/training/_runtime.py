@@ -84,11 +84,7 @@ def bfloat16_on_cpu() -> str:
     a process of their own. That takes some seconds, and the answer is kept beside the data.
     """
     path = cache_dir() / "bfloat16.json"
-    conditions = {
-        "torch": torch.__version__,
-        "limit": os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
-        "processor": processor_name(),  # machines may share the folder
-    }
+    conditions = bfloat16_conditions()
     try:
         kept = json.loads(path.read_text())
         if kept["conditions"] == conditions:
@@ -99,6 +95,15 @@ def bfloat16_on_cpu() -> str:
     with contextlib.suppress(OSError):  # where it can't be kept it is tried again next time
         write_atomically(path, json.dumps({"conditions": conditions, "answer": answer}).encode())
     return answer
+
+
+def bfloat16_conditions() -> dict[str, str]:
+    """What the worth of bfloat16 depends on: an answer that was kept under others is not used."""
+    return {
+        "torch": torch.__version__,
+        "limit": os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+        "processor": processor_name(),  # machines may share the folder
+    }
 
 
 def _try_bfloat16() -> str:

@@ -21,11 +21,10 @@ def _small(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def folder(session_cache, tmp_path_factory):
+def folder(tmp_path_factory):
     """The folder of the study in small, computed once."""
     folder = tmp_path_factory.mktemp("successors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NESCIO_CACHE", str(session_cache))
         replace_sets(patch)
         run(plan(), folder)
     return folder
