@@ -48,5 +48,5 @@ def test_attacked_images_of_another_l2_network_are_said(monkeypatch):
 
 
 def test_both_sets_of_the_paper_are_there():
-    assert "on MNIST 5 networks of 8 epochs" in said("paper")
+    assert "on MNIST 5 networks of 10 epochs" in said("paper")
     assert "; on CIFAR5" in said("paper")

@@ -290,7 +290,7 @@ PAPER = (
         entries=(
             Entry("l2", seeds=3),
             Entry("dropout", overrides=Overrides(evaluation=_TEN_SAMPLES)),
-            Entry("ensemble", overrides=Overrides(training={"epochs": 8})),
+            Entry("ensemble", overrides=Overrides(training={"epochs": 10})),
             Entry(
                 "ffgu",
                 overrides=Overrides(training=FASTER, evaluation=_TEN_SAMPLES),
