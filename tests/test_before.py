@@ -69,6 +69,7 @@ OF_AN_OPINION = (
     "max_probability",
 )
 RULES = ("cumulative", "averaging", "weighted", "constraint")
+LAST_DIGITS = 64  # steps of a precision
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -99,19 +100,30 @@ def plain_torch():
     return torch.cat([tensor.detach().double().flatten() for tensor in found])
 
 
+def has_the_same_logarithms():
+    """Whether log S - log alpha_y of the evidence that is given has the bits of then, by torch alone."""
+    for shape in SHAPES:
+        evidence = GIVEN[f"logits.{shape}"].abs().double().movedim(1, -1).flatten(0, -2)
+        targets = GIVEN[f"targets.{shape}.index"].flatten()[:, None]
+        alpha = 1 + evidence.gather(1, targets)[:, 0]
+        others = evidence.scatter(1, targets, 0.0).sum(1) + evidence.shape[1] - 1
+        value = torch.log1p(others / alpha)
+        if not torch.equal(value, LOSSES[f"functional.type2_likelihood.{shape}.float64"][: len(value)]):
+            return False
+    return True
+
+
 @cache
 def exact():
     """The same torch on the same kind of processor gives the same bits.
 
     Another one rounds and orders its sums differently: there, the numbers are compared to five digits. The
-    kind is not all: with the same capability, processors of two makers get different matrix products.
+    kind is not all: with the same capability, processors of two makers get different matrix products, or
+    logarithms that differ in their last bit. What nescio computes has no say in it.
     """
     here = {"torch": torch.__version__, "cpu_capability": torch.backends.cpu.get_cpu_capability()}
-    if NOTES["made_with"] != here or not torch.equal(plain_torch(), GIVEN["plain_torch"]):
-        return False
-    # Logarithms differ in their last bit between processors that agree in all of that: this is made of them.
-    logarithms = part(functions(), "functional.type2_likelihood")
-    return all(torch.equal(value, LOSSES[name]) for name, value in logarithms.items())
+    is_alike = torch.equal(plain_torch(), GIVEN["plain_torch"]) and has_the_same_logarithms()
+    return NOTES["made_with"] == here and is_alike
 
 
 def assert_same(found, expected):
@@ -123,6 +135,23 @@ def assert_same(found, expected):
     for name, value in expected.items():
         assert found[name].dtype == value.dtype, name
         assert torch.equal(found[name], value), name
+
+
+def assert_same_but_for_last_digits(found, expected):
+    """On any processor: the formulas of then, which are summed in another order since.
+
+    A value may be off by some steps of its own precision, or of that of a hundredth of the greatest of its
+    tensor, of which it may be a difference.
+    """
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        atol, rtol = 0.0, 0.0
+        if value.is_floating_point():
+            rtol = LAST_DIGITS * torch.finfo(value.dtype).eps
+            atol = rtol * float(value.abs().max()) / 100
+        torch.testing.assert_close(
+            found[name], value, rtol=rtol, atol=atol, msg=lambda text, name=name: f"{name}: {text}"
+        )
 
 
 def part(expected, prefix):
@@ -203,7 +232,12 @@ def test_trained_again(name):
     model = load(name)
     again = trained_like(name, model)
     assert_same(dict(again.module.state_dict()), dict(model.module.state_dict()))
-    assert_same(history_of(again), history_of(model))
+    found, expected = history_of(again), history_of(model)
+    # Losses are summed in another order since: a float32 is right to its last digits.
+    for name in [name for name in expected if name.endswith("loss")]:
+        rtol = 1e-6 if exact() else 1e-5
+        torch.testing.assert_close(found.pop(name), expected.pop(name), rtol=rtol, atol=rtol)
+    assert_same(found, expected)
 
 
 def estimator():
@@ -271,7 +305,7 @@ def losses_of(risk, evidence):
 
 @pytest.mark.parametrize(("risk", "evidence"), list(product(RISKS, EVIDENCE)))
 def test_losses(risk, evidence):
-    assert_same(losses_of(risk, evidence), part(LOSSES, f"{risk}.{evidence}"))
+    assert_same_but_for_last_digits(losses_of(risk, evidence), part(LOSSES, f"{risk}.{evidence}"))
 
 
 def long_losses():
@@ -286,7 +320,7 @@ def long_losses():
 
 
 def test_losses_of_many_rows():
-    assert_same(long_losses(), part(LOSSES, "long"))
+    assert_same_but_for_last_digits(long_losses(), part(LOSSES, "long"))
 
 
 def functions():
@@ -304,7 +338,7 @@ def functions():
 
 
 def test_functions():
-    assert_same(functions(), part(LOSSES, "functional"))
+    assert_same_but_for_last_digits(functions(), part(LOSSES, "functional"))
 
 
 def measures():
@@ -329,4 +363,4 @@ def measures():
 
 
 def test_measures():
-    assert_same(measures(), MEASURES)
+    assert_same_but_for_last_digits(measures(), MEASURES)

@@ -9,15 +9,17 @@ from benchmarks import faults_kills
 from benchmarks.faults_files import Data, Models, Mutated, Outcome, change_somewhere, damaged, read_all
 from benchmarks.faults_kills import Work, attempt, kill_saves, killed
 
+from nescio._files import write_atomically
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
 
 
-def write_slowly(folder):
-    """Ten files, each as soon as the one before is there."""
+def write_ten(folder):
+    """Ten files, each as soon as the one before is there, and each whole or not at all."""
     for number in range(10):
         path = folder / str(number)
         if not path.exists():
-            path.write_text("x" * 1000)
+            write_atomically(path, b"x" * 1000)
 
 
 def contents(folder):
@@ -25,10 +27,31 @@ def contents(folder):
 
 
 def test_work_that_is_killed_and_goes_on_ends_the_same(tmp_path):
-    result = killed(Work(write_slowly, contents), 5, tmp_path, seed=0)
+    result = killed(Work(write_ten, contents), 5, tmp_path, seed=0)
     assert result.kills >= 5
-    # A plain write is not atomic: what was cut stays cut, and is found where a kill hits it.
-    assert all("another result" in fault for fault in result.faults)
+    assert result.faults == []
+
+
+def test_work_that_takes_what_was_cut_for_whole_is_found_out(tmp_path, monkeypatch):
+    states = iter(["ended", "killed", "ended"])
+
+    def write(folder):
+        path = folder / "file"
+        if not path.exists():
+            path.write_text("whole")
+
+    def attempted(do, folder, seconds):
+        state = next(states)
+        if state == "killed":
+            (folder / "file").write_text("who")
+        else:
+            do(folder)
+        return state
+
+    monkeypatch.setattr(faults_kills, "attempt", attempted)
+    result = killed(Work(write, contents), 1, tmp_path, seed=0)
+    assert (result.kills, result.ended) == (1, 1)
+    assert result.faults == [f"{tmp_path / 'killed-0'}: another result"]
 
 
 def test_work_that_leaves_something_behind_is_found_out(tmp_path, monkeypatch):

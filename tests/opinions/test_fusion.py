@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -182,13 +184,17 @@ def test_unknown_rule_is_refused_by_name():
 
 
 def test_nothing_to_fuse_is_refused():
-    with pytest.raises(ev.InputError):
+    with pytest.raises(ev.InputError, match="opinions must be one or more of type Opinion, got none"):
         ev.fuse([])
 
 
-@pytest.mark.parametrize("other", [[1.0, 2.0, 3.0], [[1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]]])
-def test_opinions_of_different_shapes_are_refused(other):
-    with pytest.raises(ev.InputError):
+@pytest.mark.parametrize(
+    ("other", "shape"),
+    [([1.0, 2.0, 3.0], "(3,)"), ([[1.0, 2.0]], "(1, 2)"), ([[1.0, 2.0], [3.0, 4.0]], "(2, 2)")],
+)
+def test_opinions_of_different_shapes_are_refused(other, shape):
+    reason = f"opinions must have one shape, got float64 (2,), float64 {shape}"
+    with pytest.raises(ev.InputError, match=re.escape(reason)):
         ev.fuse([opinion([1.0, 2.0]), opinion(other)])
 
 

@@ -1,9 +1,12 @@
+import inspect
 import sys
 
 import matplotlib as mpl
 import pytest
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from tests.metrics.naive import random_opinion
 
 from nescio import plots
 from nescio.errors import InputError, MissingExtraError
@@ -82,3 +85,34 @@ def test_each_display_says_so_too(monkeypatch, name):
     made[name]()
     with pytest.raises(MissingExtraError, match=r"nescio\[demo\]"):
         display.plot()
+
+
+PREDICTION = random_opinion(60, 3, seed=1)
+LABELS = torch.arange(60) % 3
+# What takes a look for itself, by what argument, and where it shows.
+TAKES_A_LOOK = [
+    (plots.ReliabilityDisplay, (PREDICTION, LABELS), "point_kw", lambda display: display.points_[0]),
+    (plots.RiskCoverageDisplay, (PREDICTION, LABELS), "line_kw", lambda display: display.line_),
+    (plots.ThresholdDisplay, (PREDICTION, LABELS), "line_kw", lambda display: display.line_),
+    (plots.EntropyCDFDisplay, (PREDICTION,), "line_kw", lambda display: display.line_),
+]
+
+
+@pytest.mark.parametrize(("display", "given", "argument", "drawn"), TAKES_A_LOOK)
+def test_the_callers_look_wins(display, given, argument, drawn):
+    made = display.from_predictions(*given, ax=Figure().add_subplot())
+    assert to_hex(drawn(made).get_color()) == plots.PALETTE["blue"].lower()
+    made.plot(Figure().add_subplot(), **{argument: {"color": "#ff0000"}})
+    assert to_hex(drawn(made).get_color()) == "#ff0000"
+    made = display.from_predictions(*given, ax=Figure().add_subplot(), **{argument: {"color": "#ff0000"}})
+    assert to_hex(drawn(made).get_color()) == "#ff0000"
+
+
+def test_every_display_that_takes_a_look_is_among_them():
+    takes = set()
+    for name in plots.__all__:
+        thing = getattr(plots, name)
+        plot = getattr(thing, "plot", None)
+        if plot and any(parameter.endswith("_kw") for parameter in inspect.signature(plot).parameters):
+            takes.add(thing)
+    assert takes == {display for display, *_ in TAKES_A_LOOK}

@@ -49,39 +49,37 @@ def batches():
         yield IMAGES[first : first + 40], LABELS[first : first + 40]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        TensorDataset(IMAGES, LABELS),
-        Samples(PAIRS),
-        Stream(PAIRS),
-        DataLoader(TensorDataset(IMAGES, LABELS), batch_size=32),
-        DataLoader(TensorDataset(IMAGES, LABELS), batch_size=32, shuffle=True, drop_last=True),
-        DataLoader(Stream(PAIRS), batch_size=32),
-        DataLoader(Samples([{"image": image, "label": label} for image, label in PAIRS]), batch_size=7),
-        batches(),
-        list(batches()),
-        ((list(images), labels.tolist()) for images, labels in batches()),
-    ],
-    ids=[
-        "tensors",
-        "map",
-        "stream",
-        "loader",
-        "shuffled",
-        "loader of a stream",
-        "dicts",
-        "batches",
-        "list",
-        "lists",
-    ],
-)
+def batches_of_lists():
+    for images, labels in batches():
+        yield list(images), labels.tolist()
+
+
+def dicts():
+    return Samples([{"image": image, "label": label} for image, label in PAIRS])
+
+
+# Functions: a generator is read once, and a test must not depend on who has read before.
+KINDS = {
+    "tensors": lambda: TensorDataset(IMAGES, LABELS),
+    "map": lambda: Samples(PAIRS),
+    "stream": lambda: Stream(PAIRS),
+    "loader": lambda: DataLoader(TensorDataset(IMAGES, LABELS), batch_size=32),
+    "shuffled": lambda: DataLoader(
+        TensorDataset(IMAGES, LABELS), batch_size=32, shuffle=True, drop_last=True
+    ),
+    "loader of a stream": lambda: DataLoader(Stream(PAIRS), batch_size=32),
+    "dicts": lambda: DataLoader(dicts(), batch_size=7),
+    "batches": batches,
+    "list": lambda: list(batches()),
+    "lists": batches_of_lists,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("resident", [10**9, 3000])
-def test_every_kind_of_data_is_the_same(data, resident, monkeypatch, empty_cache):
+def test_every_kind_of_data_is_the_same(kind, resident, monkeypatch, empty_cache):
     monkeypatch.setattr(_stored, "RESIDENT_BYTES", resident)
-    if isinstance(data, type(batches())) and resident == 3000:
-        data = batches()  # a generator is read once
-    taken = from_torch(data, name="samples")
+    taken = from_torch(KINDS[kind](), name="samples")
     assert isinstance(taken, Dataset)
     assert isinstance(taken.images, StoredArray) == (resident == 3000)
     assert torch.equal(taken.images[:], IMAGES)
