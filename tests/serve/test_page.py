@@ -443,16 +443,22 @@ def two_groups(visit, serve, expect):
     return page, page.get_by_role("navigation", name="Models").get_by_role("button")
 
 
-def test_models_that_are_chosen_while_others_open(two_groups, expect):
-    page, buttons = two_groups
+def leave_while_samples_are_fetched(page, buttons):
+    """Choose the first models and, before they have their samples, the second; gives the held request."""
     buttons.nth(1).click()
     held = []
     page.route("**/samples.json", lambda route: held.append(route), times=1)
     with page.expect_request("**/samples.json"):
         buttons.nth(0).click()
     buttons.nth(1).click()
+    return held[0]
+
+
+def test_models_that_are_chosen_while_others_open(two_groups, expect):
+    page, buttons = two_groups
+    request = leave_while_samples_are_fetched(page, buttons)
     with page.expect_response("**/samples.json"):
-        held[0].continue_()
+        request.continue_()
     page.wait_for_timeout(200)
     expect(page.locator("#samples")).to_be_hidden()
     expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
@@ -462,13 +468,8 @@ def test_models_that_are_chosen_while_others_open(two_groups, expect):
 
 def test_what_fails_for_models_that_are_left_is_not_told(two_groups, visit, expect):
     page, buttons = two_groups
-    buttons.nth(1).click()
-    held = []
-    page.route("**/samples.json", lambda route: held.append(route), times=1)
-    with page.expect_request("**/samples.json"):
-        buttons.nth(0).click()
-    buttons.nth(1).click()
-    held[0].abort()
+    request = leave_while_samples_are_fetched(page, buttons)
+    request.abort()
     page.wait_for_timeout(200)
     expect(page.get_by_role("alert")).to_be_hidden()
     expect(card(page, "colour", ".sentence")).to_have_text("Nothing to look at yet")
