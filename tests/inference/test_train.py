@@ -97,3 +97,46 @@ def test_patience_reports_the_best_epoch():
     assert negative_log_likelihood(prediction, held_out.labels) == pytest.approx(min(losses), rel=1e-4)
     right = (prediction.labels == held_out.labels).double().mean().item()
     assert best["held_out_accuracy"] == pytest.approx(right, abs=1e-6)
+
+
+@pytest.fixture
+def table():
+    rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
+    return Table(rows, torch.arange(60) % 3, ("a", "b", "c"), "noise")
+
+
+def decay_of(model):
+    return model.training["settings"]["optimizer"], model.training["settings"]["weight_decay"]
+
+
+@pytest.mark.parametrize(
+    ("method", "found"),
+    [
+        ("edl", ("adamw", 1.0)),
+        ("ensemble", ("adamw", 1.0)),
+        ("ffgu", ("adam", 0.0)),
+        ("daedl", ("adam", 0.0)),
+    ],
+)
+def test_the_optimiser_holds_weights_small_that_nothing_else_does(table, method, found):
+    assert decay_of(TrainedModel.train(table, method, settings=QUICK)) == found
+
+
+def test_no_weights_shrink_where_they_are_not_known_or_images_are_many(table, digits):
+    module = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+    assert decay_of(TrainedModel.train(table, network=module, settings=QUICK)) == ("adam", 0.0)
+    small = LeNetSpec(filters=(2, 4), hidden=8)
+    assert decay_of(TrainedModel.train(digits, network=small, settings=QUICK)) == ("adam", 0.0)
+
+
+def test_rows_with_much_chance_in_them_are_not_learned_by_heart():
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(600, 8, generator=generator)
+    chance = torch.rand(600, generator=generator)
+    labels = ((2 * rows[:, 0]).sigmoid() > chance).long()
+    known = Table(rows[:200], labels[:200], ("no", "yes"), "by chance")
+    losses = []
+    for settings in (TrainingSettings(weight_decay=0.0), TrainingSettings()):
+        said = TrainedModel.train(known, settings=settings).predict(rows[200:])
+        losses.append(negative_log_likelihood(said, labels[200:]))
+    assert losses[1] < 0.8 * losses[0]

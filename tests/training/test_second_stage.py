@@ -73,7 +73,7 @@ def table():
     return Table(features, labels, ("a", "b", "c"), "blobs")
 
 
-SETTINGS = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2)
+SETTINGS = TrainingSettings(epochs=4, batch_size=32, learning_rate=1e-2, optimizer="adam")
 
 
 def means_by_hand(model, table):

@@ -104,6 +104,19 @@ def test_fine_tuning_has_an_optimiser_of_its_own():
     assert (settings.weight_decay, settings.clip_norm) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(("num_train", "decay"), [(1, 1.0), (1_000, 1.0), (4_000, 0.25), (50_000, 0.02)])
+def test_weights_of_networks_on_rows_are_held_small_the_less_the_more_samples_there_are(num_train, decay):
+    settings = TrainingSettings().resolved(num_train, rows=True, decayed=True)
+    assert (settings.optimizer, settings.weight_decay) == ("adamw", pytest.approx(decay))
+    assert settings == settings.resolved(num_train, rows=True, decayed=True)
+
+
+@pytest.mark.parametrize("given", [{"optimizer": "adam"}, {"weight_decay": 0.0}, {"optimizer": "sgd"}])
+def test_who_chooses_an_optimiser_or_a_decay_gets_no_other(given):
+    chosen = TrainingSettings(**given)
+    assert chosen.resolved(500, decayed=True) == chosen.resolved(500)
+
+
 def test_weights_of_classes_as_an_array():
     assert TrainingSettings(class_weight=np.array([1.0, 2.5])).class_weight == (1.0, 2.5)
     with pytest.raises(ev.InputError, match="class_weight must be 'balanced', or a number from 0 on"):

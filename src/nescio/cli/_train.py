@@ -95,8 +95,9 @@ def train(
     """Train a model; started again with the same folder, it goes on where it stopped."""
     from nescio.cli._choices import encoder_of, method_of, network_of
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
-    from nescio.data import Table, split
+    from nescio.data import split
     from nescio.inference._calibration import require_wanted
+    from nescio.inference._train import settled
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
@@ -151,12 +152,7 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    how = how.resolved(
-        len(known),
-        fine_tuned=fine_tune,
-        rows=isinstance(known, Table),
-        head_classes=len(known.classes) if choice.is_frozen else None,
-    )
+    how = settled(how, known, len(known), chosen, spec, choice, fine_tune)
     assert how.epochs is not None
     with (
         logs_kept_quiet(logging.INFO),

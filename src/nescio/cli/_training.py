@@ -51,11 +51,15 @@ Optimizer = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=OPTIMISER,
-        help="One of torch.optim: adam, adamw, sgd, ... Default: adam, or adamw to fine-tune.",
+        help="One of torch.optim: adam, adamw, sgd, ... Default: adam; adamw to fine-tune and for rows.",
     ),
 ]
 WeightDecay = Annotated[
-    float | None, typer.Option(rich_help_panel=OPTIMISER, help="Default: 0, or 0.01 to fine-tune.")
+    float | None,
+    typer.Option(
+        rich_help_panel=OPTIMISER,
+        help="Default: 0, or 0.01 to fine-tune; for rows 1, and of over 1,000 samples 1,000 / samples.",
+    ),
 ]
 Warmup = Annotated[
     float | None,

@@ -18,12 +18,45 @@ from nescio.inference._calibration import calibrate, summary_of
 from nescio.inference._choice import Choice
 from nescio.inference._frozen import OnEncoding, encoded_data, pretrained_encoder
 from nescio.inference._seen import SeenSamples
-from nescio.methods import method_to_dict
+from nescio.methods import EDL, Method, make_method, method_to_dict
 from nescio.training import Run, Samples, TrainingSettings, fit
 from nescio.training.loggers import Logger
 
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
+
+
+def method_of(method: Method | str | None) -> Method:
+    """A method by its name, or the default."""
+    if method is None:
+        return EDL()
+    if isinstance(method, str):
+        return make_method(method)
+    return method
+
+
+def settled(
+    settings: TrainingSettings,
+    data: LabelledData,
+    count: int,
+    method: Method,
+    network: object,
+    choice: Choice,
+    fine_tune: bool,
+) -> TrainingSettings:
+    """The settings with a value for all that was left open, by data, method and network.
+
+    count: of the samples that are trained on. network: as the user gave it.
+    """
+    is_rows = isinstance(data, Table)
+    return settings.resolved(
+        count,
+        fine_tuned=fine_tune,
+        rows=is_rows,
+        head_classes=len(data.classes) if choice.is_frozen else None,
+        # A module of the user's own may have layers that are not to shrink.
+        decayed=is_rows and method.is_decayed and not isinstance(network, nn.Module),
+    )
 
 
 def check_data(data: LabelledData, settings: TrainingSettings, is_frozen: bool) -> None:

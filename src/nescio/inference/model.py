@@ -58,14 +58,16 @@ from nescio.inference._train import (
     check_data,
     digest_of,
     labels_among,
+    method_of,
     samples_of,
+    settled,
     split_off,
     train_network,
     with_seen,
 )
 from nescio.inference.export import export_onnx, export_program
 from nescio.inference.records import Inputs, Record, predict_records
-from nescio.methods import EDL, Method, make_method
+from nescio.methods import Method
 from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc.abstention import AbstentionRule
@@ -188,12 +190,8 @@ class TrainedModel:
         count = len(data)
         if set_aside is not None:
             count -= int(set_aside.sum())
-        settings = settings.resolved(
-            count,
-            fine_tuned=fine_tune,
-            rows=isinstance(data, Table),
-            head_classes=len(data.classes) if choice.is_frozen else None,
-        )
+        method = method_of(method)
+        settings = settled(settings, data, count, method, network, choice, fine_tune)
         check_data(data, settings, choice.is_frozen)
         if not choice.is_frozen:
             training, calibration = split_off(data, set_aside)
@@ -573,10 +571,7 @@ def untrained_model(
         >>> model.predict(torch.zeros(2, 3)).probabilities.shape
         torch.Size([2, 2])
     """
-    if method is None:
-        method = EDL()
-    elif isinstance(method, str):
-        method = make_method(method)
+    method = method_of(method)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, spec = new_module(method, network, tuple(inputs.shape[1:]), len(classes))

@@ -94,6 +94,8 @@ class Method(ABC):
         uses_input_range: Whether `objective` looks at a batch's `input_range`: inputs that lie on the disk
             are gone through for it.
         takes_soft_labels: Whether `objective` takes labels (N, K) too, as mixup makes them.
+        is_decayed: Whether the weights of a network on rows are held small by the optimiser where the user
+            leaves that open. Not where the loss has a prior of the weights, or layers are normalised.
 
     Example:
         >>> from dataclasses import dataclass
@@ -118,6 +120,7 @@ class Method(ABC):
     has_second_stage: ClassVar[bool] = False
     uses_input_range: ClassVar[bool] = False
     takes_soft_labels: ClassVar[bool] = False
+    is_decayed: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -43,6 +43,7 @@ class Dropout(Method):
     about: ClassVar[str] = "Monte Carlo dropout: the mean of many passes with units switched off by chance"
     paper: ClassVar[str] = "Gal & Ghahramani 2016, Dropout as a Bayesian Approximation"
     takes_soft_labels: ClassVar[bool] = True
+    is_decayed: ClassVar[bool] = True
     is_stochastic: ClassVar[bool] = True
     requires: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT})
 

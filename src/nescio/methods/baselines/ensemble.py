@@ -49,6 +49,7 @@ class Ensemble(Method):
     )
     uses_input_range: ClassVar[bool] = True
     takes_soft_labels: ClassVar[bool] = True
+    is_decayed: ClassVar[bool] = True
 
     num_members: int = 5
     epsilon: float = 0.01

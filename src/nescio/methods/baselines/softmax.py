@@ -32,6 +32,7 @@ class Softmax(Method):
     about: ClassVar[str] = "softmax, the usual classifier; weight_decay above 0 holds its weights small"
     paper: ClassVar[str] = "Krogh & Hertz 1991, A Simple Weight Decay Can Improve Generalization"
     takes_soft_labels: ClassVar[bool] = True
+    is_decayed: ClassVar[bool] = True
 
     weight_decay: float = 0.0
 

@@ -24,6 +24,7 @@ class EvidentialMethod(Method, abstract=True):
     """
 
     takes_soft_labels: ClassVar[bool] = True
+    is_decayed: ClassVar[bool] = True
 
     weight_decay: float
 
