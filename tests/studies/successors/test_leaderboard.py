@@ -60,7 +60,7 @@ def test_ranks_are_sorted_by_auroc():
     assert rows[0][:2] == ["EDL ensemble, distilled", "1.0"]
     assert "With temperature and trust: not measured." in page
     assert "may differ by less than this by chance: AUROC, own score " in page
-    assert "| as trained | AUROC, own score | ACCURACY | NLL | ECE | AURC |" in page
+    assert "| as trained | AUROC, own score | accuracy | NLL | ECE | AURC |" in page
     assert 'Where it says\n"own score" it is by the score of the method\'s authors' in page
 
 

@@ -46,7 +46,7 @@ def test_ranks_where_all_were_measured():
         for place, arm in enumerate(ALL_ARMS):
             everything.append(result(arm, name, nll=place / 10))
     table = tables(results_of(everything))[0]
-    nll = table.header.index("nll, as trained")
+    nll = table.header.index("NLL, as trained")
     assert [row[nll] for row in table.rows] == [f"{place + 1}.0" for place in range(len(ALL_ARMS))]
     assert {row[-1] for row in table.rows} == {NOT_MEASURED}
 

@@ -101,8 +101,8 @@ def _ranks(results: SuccessorResults) -> str:
 
 def _heading(criterion: Criterion) -> str:
     if not criterion.score:
-        return f"{criterion.name.upper()}, own score"
-    return criterion.name.upper()
+        return f"{criterion.short}, own score"
+    return criterion.short
 
 
 def _ranked_arms(rankings: Sequence[Ranking]) -> list[str]:

@@ -36,22 +36,26 @@ class Criterion:
     Args:
         name: What it is called by programs.
         title: What it is called by people.
+        short: The same in the head of a column.
         is_higher_better: Whether the best has the highest value.
         score: The score on known inputs; empty for the AUROC of OOD inputs by the method's own score.
     """
 
     name: str
     title: str
+    short: str
     is_higher_better: bool
     score: str = ""
 
 
 CRITERIA = (
-    Criterion("auroc", "AUROC of OOD inputs, by each method's own score", is_higher_better=True),
-    Criterion("accuracy", "accuracy", is_higher_better=True, score="raw_accuracy"),
-    Criterion("nll", "negative log-likelihood (NLL)", is_higher_better=False, score="nll"),
-    Criterion("ece", "calibration error (ECE)", is_higher_better=False, score="ece"),
-    Criterion("aurc", "area under risk against coverage (AURC)", is_higher_better=False, score="aurc"),
+    Criterion("auroc", "AUROC of OOD inputs, by each method's own score", "AUROC", is_higher_better=True),
+    Criterion("accuracy", "accuracy", "accuracy", is_higher_better=True, score="raw_accuracy"),
+    Criterion("nll", "negative log-likelihood (NLL)", "NLL", is_higher_better=False, score="nll"),
+    Criterion("ece", "calibration error (ECE)", "ECE", is_higher_better=False, score="ece"),
+    Criterion(
+        "aurc", "area under risk against coverage (AURC)", "AURC", is_higher_better=False, score="aurc"
+    ),
 )
 
 

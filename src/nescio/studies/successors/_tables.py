@@ -168,7 +168,7 @@ def _ranks_table(results: SuccessorResults) -> Table:
         for criterion in CRITERIA:
             found = ranking(results, criterion, variant)
             ranks = dict(found.mean_ranks) if found is not None else {}
-            columns.append((f"{criterion.name}, {VARIANT_TITLES[variant]}", ranks))
+            columns.append((f"{criterion.short}, {VARIANT_TITLES[variant]}", ranks))
     rows = []
     for arm in ALL_ARMS:
         cells = []
@@ -177,7 +177,7 @@ def _ranks_table(results: SuccessorResults) -> Table:
         rows.append((label(arm), ARMS[arm].source, *cells))
     header = ("method", "source", *(title for title, _ in columns))
     caption = (
-        "1 is the best; auroc is by each method's own score. Ranked over the data sets (for auroc: OOD sets) "
+        "1 is the best; AUROC is by each method's own score. Ranked over the data sets (for AUROC: OOD sets) "
         "on which all methods were measured; while fewer than two are, those methods that were measured on "
         "every data set with at least a third of them. The figures say which, and which differences chance "
         "may have made."
