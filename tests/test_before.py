@@ -209,7 +209,8 @@ def as_then(rule):
 
 
 def trained_like(name, model):
-    settings = TrainingSettings(**model.training["settings"])
+    # What could not be chosen then: Adam was the only optimiser.
+    settings = TrainingSettings(**{"optimizer": "adam", **model.training["settings"]})
     train, held_out = samples(name, "train"), samples(name, "held_out")
     method = model.method
     if getattr(method, "divergence_weight", None) == "auto":
@@ -250,6 +251,7 @@ def estimator():
         risk="squared_error",
         epochs=4,
         batch_size=16,
+        weight_decay=0.0,
         class_weight="balanced",
         random_state=3,
     )

@@ -45,15 +45,19 @@ def table_of(name: str) -> Table:
 def with_header(path: Path, folder: Path) -> Path:
     """The same rows with names of columns, and with empty cells for gaps."""
     with path.open(newline="") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        rows = [row for row in csv.reader(file) if row]
     names = [f"column {number}" for number in range(1, len(rows[0]))]
     copy = folder / f"{path.stem}.csv"
     with copy.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*names, "label"])
         for *cells, label in rows:
+            known = []
+            for cell in cells:
+                is_gap = cell.strip() in GAPS
+                known.append("" if is_gap else cell.strip())
             # A class that is a number is a name all the same.
-            writer.writerow([*("" if cell in GAPS else cell for cell in cells), f"class {label}"])
+            writer.writerow([*known, f"class {label.strip()}"])
     return copy
 
 

@@ -56,6 +56,8 @@ HELD_OUT = 0.2  # of the known classes' training part, to measure on
 CALIBRATION = 0.1  # of the rest, as `nescio train` sets aside
 DIRECTIONS_OF_HEADS = (16, 32, 64)
 ALL_DIRECTIONS = 10_000
+# As heads are trained, and rows were when the choices were made (decision 35).
+WITHOUT_WEIGHT_DECAY: dict[str, Any] = {"optimizer": "adam"}
 OF_SCIKIT_LEARN: dict[str, Callable[[], Any]] = {"wine": load_wine, "iris": load_iris}
 
 
@@ -191,7 +193,8 @@ def rows(name: str, left_out: list[str]) -> None:
     """The inputs and the hidden layers of a perceptron."""
     known_rows, ood = without(load(name), left_out)
     train, test = split(known_rows, HELD_OUT, 0)
-    model = TrainedModel.train(train, "edl", "mlp", TrainingSettings(epochs=40, batch_size=64, device="cpu"))
+    settings = TrainingSettings(epochs=40, batch_size=64, device="cpu", **WITHOUT_WEIGHT_DECAY)
+    model = TrainedModel.train(train, "edl", "mlp", settings)
     sets = {"left out": ood.inputs, **changed_rows(train.inputs, test.inputs)}
     for layer in (INPUTS, "1", "4"):
         features = {title: features_at(model, values, layer) for title, values in sets.items()}
@@ -279,14 +282,15 @@ def trial_of(
         train = train.take(drawn.sort().values)
     method = EDL() if weight is None else EDL(divergence_weight=weight)
     if study_set is None:
-        model = TrainedModel.train(train, method, settings=TrainingSettings(seed=0))
+        settings = TrainingSettings(seed=0, **WITHOUT_WEIGHT_DECAY)
+        model = TrainedModel.train(train, method, settings=settings)
     else:
         spec = spec_from_dict(
             {**study_set.encoder, "num_classes": len(known.classes), "dropout": study_set.dropout}
         )
         settings = TrainingSettings(**{**study_set.training, "seed": 0})
         if count is not None:
-            settings = TrainingSettings(seed=0)  # epochs by the number of samples
+            settings = TrainingSettings(seed=0, **WITHOUT_WEIGHT_DECAY)  # epochs by the number of samples
         model = TrainedModel.train(train, method, spec, settings)
     return Trial(model, train, calibration, test, ood, is_encoded=study_set is not None)
 

@@ -101,7 +101,9 @@ table = nescio.data.Table(
     torch.tensor(pixels, dtype=torch.float32), torch.tensor(digits), tuple("0123456789"), "digits"
 )
 train, test = nescio.data.split(table, 0.25, seed=0)
-settings = nescio.TrainingSettings(epochs=epochs, batch_size=64)
+settings = nescio.TrainingSettings(
+    epochs=epochs, batch_size=64, optimizer="adam"
+)  # without weight decay, for all alike
 for method in (Brier(), nescio.Softmax(), nescio.EDL()):
     model = nescio.TrainedModel.train(train, method, settings=settings)
     said = model.predict(test.inputs)

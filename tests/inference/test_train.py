@@ -7,7 +7,7 @@ from nescio.data import Dataset, Table
 from nescio.encoders import LeNetSpec
 from nescio.errors import DataError, TrainingError
 from nescio.inference.model import TrainedModel
-from nescio.methods import Softmax
+from nescio.methods import METHODS, Softmax, make_method
 from nescio.metrics import negative_log_likelihood
 from nescio.training import TrainingSettings
 
@@ -109,27 +109,29 @@ def decay_of(model):
     return model.training["settings"]["optimizer"], model.training["settings"]["weight_decay"]
 
 
+def test_methods_without_a_prior_of_the_weights_get_weight_decay_on_rows():
+    """The list of docs/decisions/0035."""
+    without = {name for name in METHODS if not make_method(name).uses_weight_decay}
+    assert without == {"ffgu", "fflu", "mnfg", "daedl", "f-edl", "natpn"}
+    assert not make_method("edl", weight_decay=0.005).uses_weight_decay
+
+
 @pytest.mark.parametrize(
     ("method", "found"),
-    [
-        ("edl", ("adamw", 1.0)),
-        ("ensemble", ("adamw", 1.0)),
-        ("ffgu", ("adam", 0.0)),
-        ("daedl", ("adam", 0.0)),
-    ],
+    [("edl", ("adamw", 1.0)), ("ffgu", ("adam", 0.0)), (Softmax(weight_decay=0.1), ("adam", 0.0))],
 )
-def test_the_optimiser_holds_weights_small_that_nothing_else_does(table, method, found):
+def test_weight_decay_on_rows(table, method, found):
     assert decay_of(TrainedModel.train(table, method, settings=QUICK)) == found
 
 
-def test_no_weights_shrink_where_they_are_not_known_or_images_are_many(table, digits):
+def test_no_weight_decay_for_own_modules_and_images(table, digits):
     module = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     assert decay_of(TrainedModel.train(table, network=module, settings=QUICK)) == ("adam", 0.0)
     small = LeNetSpec(filters=(2, 4), hidden=8)
     assert decay_of(TrainedModel.train(digits, network=small, settings=QUICK)) == ("adam", 0.0)
 
 
-def test_rows_with_much_chance_in_them_are_not_learned_by_heart():
+def test_noisy_labels_are_overfitted_less():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(600, 8, generator=generator)
     chance = torch.rand(600, generator=generator)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -636,3 +637,29 @@ def test_frames_without_rows_are_refused():
         classifier.fit(frame.head(0), kinds[:0])
     with pytest.raises(ev.InputError, match=r"X must have a row or more, got a frame of shape \(0, 4\)"):
         classifier.fit(frame, kinds).predict(frame.head(0))
+
+
+def test_noisy_rows_are_overfitted_less_with_the_usual_weight_decay():
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(1600, 8))
+    labels = (1 / (1 + np.exp(-2 * rows[:, 0])) > generator.random(1600)).astype(int)
+    losses = []
+    for decay in (0.0, None):
+        classifier = ev.EvidentialClassifier(weight_decay=decay, random_state=0).fit(rows[:800], labels[:800])
+        losses.append(log_loss(labels[800:], classifier.predict_proba(rows[800:])))
+    assert losses[1] < 0.9 * losses[0]
+
+
+def test_weight_decay_that_is_chosen_counts_in_partial_fit_too():
+    rows, labels = np.eye(4).repeat(5, 0), np.arange(4).repeat(5)
+    sizes = []
+    for decay in (None, 0.0, 100.0):
+        classifier = ev.EvidentialClassifier("mlp", weight_decay=decay, random_state=0)
+        classifier.partial_fit(rows, labels, classes=range(4))
+        sizes.append(
+            sum(float(weight.detach().abs().sum()) for weight in classifier.model_.module.parameters())
+        )
+    assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
+    assert sizes[2] < 0.8 * sizes[0]
+    with pytest.raises(ev.InputError, match="weight_decay must be"):
+        ev.EvidentialClassifier(weight_decay=-1.0).fit(rows, labels)

@@ -105,16 +105,27 @@ def test_fine_tuning_has_an_optimiser_of_its_own():
 
 
 @pytest.mark.parametrize(("num_train", "decay"), [(1, 1.0), (1_000, 1.0), (4_000, 0.25), (50_000, 0.02)])
-def test_weights_of_networks_on_rows_are_held_small_the_less_the_more_samples_there_are(num_train, decay):
-    settings = TrainingSettings().resolved(num_train, rows=True, decayed=True)
+def test_weight_decay_falls_with_the_number_of_samples(num_train, decay):
+    settings = TrainingSettings().resolved(num_train, with_weight_decay=True)
     assert (settings.optimizer, settings.weight_decay) == ("adamw", pytest.approx(decay))
-    assert settings == settings.resolved(num_train, rows=True, decayed=True)
+    assert settings == settings.resolved(num_train, with_weight_decay=True)
+    assert settings == TrainingSettings(optimizer="adamw").resolved(num_train, with_weight_decay=True)
 
 
-@pytest.mark.parametrize("given", [{"optimizer": "adam"}, {"weight_decay": 0.0}, {"optimizer": "sgd"}])
-def test_who_chooses_an_optimiser_or_a_decay_gets_no_other(given):
+@pytest.mark.parametrize("given", [{"optimizer": "adam"}, {"optimizer": "sgd", "weight_decay": 0.1}])
+def test_another_optimiser_gets_no_weight_decay(given):
     chosen = TrainingSettings(**given)
-    assert chosen.resolved(500, decayed=True) == chosen.resolved(500)
+    assert chosen.resolved(500, with_weight_decay=True) == chosen.resolved(500)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5])
+def test_another_weight_decay_has_the_same_optimiser(decay):
+    settings = TrainingSettings(weight_decay=decay).resolved(500, with_weight_decay=True)
+    assert (settings.optimizer, settings.weight_decay) == ("adamw", decay)
+
+
+def test_fine_tuning_has_its_own_weight_decay():
+    assert TrainingSettings().resolved(500, True, with_weight_decay=True).weight_decay == 0.01
 
 
 def test_weights_of_classes_as_an_array():

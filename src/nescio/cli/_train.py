@@ -97,7 +97,7 @@ def train(
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import split
     from nescio.inference._calibration import require_wanted
-    from nescio.inference._train import settled
+    from nescio.inference._train import resolved_settings
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
     from nescio.training._runtime import is_first_process, require_device
@@ -152,7 +152,7 @@ def train(
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
-    how = settled(how, known, len(known), chosen, spec, choice, fine_tune)
+    how = resolved_settings(how, known, len(known), chosen, choice, fine_tune)
     assert how.epochs is not None
     with (
         logs_kept_quiet(logging.INFO),

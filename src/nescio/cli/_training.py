@@ -51,14 +51,16 @@ Optimizer = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=OPTIMISER,
-        help="One of torch.optim: adam, adamw, sgd, ... Default: adam; adamw to fine-tune and for rows.",
+        help="One of torch.optim: adam, adamw, sgd, ... Default: adam; adamw to fine-tune, "
+        "and for rows with most methods.",
     ),
 ]
 WeightDecay = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=OPTIMISER,
-        help="Default: 0, or 0.01 to fine-tune; for rows 1, and of over 1,000 samples 1,000 / samples.",
+        help="Default: 0, or 0.01 to fine-tune; with adamw for rows 1, and of over 1,000 samples "
+        "1,000 / samples, with most methods.",
     ),
 ]
 Warmup = Annotated[

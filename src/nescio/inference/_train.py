@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 
-def method_of(method: Method | str | None) -> Method:
+def as_method(method: Method | str | None) -> Method:
     """A method by its name, or the default."""
     if method is None:
         return EDL()
@@ -35,27 +35,27 @@ def method_of(method: Method | str | None) -> Method:
     return method
 
 
-def settled(
+def resolved_settings(
     settings: TrainingSettings,
     data: LabelledData,
     count: int,
     method: Method,
-    network: object,
     choice: Choice,
     fine_tune: bool,
 ) -> TrainingSettings:
     """The settings with a value for all that was left open, by data, method and network.
 
-    count: of the samples that are trained on. network: as the user gave it.
+    count: of samples, by which epochs and the like are chosen.
     """
     is_rows = isinstance(data, Table)
+    # A module of the user's own may have parameters that are not to shrink.
+    is_own = isinstance(choice.network, nn.Module)
     return settings.resolved(
         count,
         fine_tuned=fine_tune,
         rows=is_rows,
         head_classes=len(data.classes) if choice.is_frozen else None,
-        # A module of the user's own may have layers that are not to shrink.
-        decayed=is_rows and method.is_decayed and not isinstance(network, nn.Module),
+        with_weight_decay=is_rows and method.uses_weight_decay and not is_own,
     )
 
 

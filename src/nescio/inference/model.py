@@ -54,13 +54,13 @@ from nescio.inference._networks import new_module, require_network
 from nescio.inference._seen import SeenSamples
 from nescio.inference._train import (
     EncodedData,
+    as_method,
     calibrated_after_training,
     check_data,
     digest_of,
     labels_among,
-    method_of,
+    resolved_settings,
     samples_of,
-    settled,
     split_off,
     train_network,
     with_seen,
@@ -190,8 +190,8 @@ class TrainedModel:
         count = len(data)
         if set_aside is not None:
             count -= int(set_aside.sum())
-        method = method_of(method)
-        settings = settled(settings, data, count, method, network, choice, fine_tune)
+        method = as_method(method)
+        settings = resolved_settings(settings, data, count, method, choice, fine_tune)
         check_data(data, settings, choice.is_frozen)
         if not choice.is_frozen:
             training, calibration = split_off(data, set_aside)
@@ -571,7 +571,7 @@ def untrained_model(
         >>> model.predict(torch.zeros(2, 3)).probabilities.shape
         torch.Size([2, 2])
     """
-    method = method_of(method)
+    method = as_method(method)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module, spec = new_module(method, network, tuple(inputs.shape[1:]), len(classes))

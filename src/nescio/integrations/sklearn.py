@@ -39,6 +39,7 @@ from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Samples, TrainingSettings, fit
 from nescio.training._loop import Loop, generators_kept
+from nescio.training.settings import DECOUPLED
 
 _WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
 _USUAL_BATCH = 128
@@ -66,6 +67,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         epochs: Number of passes over the samples.
         batch_size: Number of samples of a step; None takes all samples up to 512, else 128.
         learning_rate: Initial learning rate; it falls to zero like a cosine.
+        weight_decay: Weight decay of AdamW, from 0 on. None: for rows `fit` takes 1, and of more than 1,000
+            samples 1,000 / samples, with most methods; 0 for anything else, and in `partial_fit`.
         class_weight: None, "balanced" or a dict from class to weight.
         random_state: None, a seed or a numpy RandomState.
         posthoc: What `fit` fits after the training: "temperature", "trust", "all" or "none". For it a tenth
@@ -109,6 +112,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         epochs: int = 100,
         batch_size: int | None = None,
         learning_rate: float = 3e-3,
+        weight_decay: float | None = None,
         class_weight: Any = None,
         random_state: Any = None,
         posthoc: str = "none",
@@ -121,6 +125,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
         self.class_weight = class_weight
         self.random_state = random_state
         self.posthoc = posthoc
@@ -153,7 +158,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         train, set_aside = self._split_off(Samples(inputs, torch.from_numpy(codes), weights))
         assert isinstance(train.inputs, Tensor)
         self._start(train.inputs, train.weights)
-        settings = self._settings(len(train))
+        settings = self._settings(len(train), with_weight_decay=self._uses_weight_decay(train.inputs))
         self.history_ = fit(self.model_.method, self.model_.module, self.model_.preprocess, train, settings)
         self.model_.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         self.n_iter_ = len(self.history_)
@@ -455,13 +460,23 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         return self.method
 
-    def _settings(self, count: int, schedule: str = "cosine") -> TrainingSettings:
+    def _uses_weight_decay(self, inputs: Tensor) -> bool:
+        """As `nescio train` does for rows; not in partial_fit, which does not know how many there will be."""
+        is_own = isinstance(self.network, nn.Module)
+        return inputs.ndim == 2 and self.model_.method.uses_weight_decay and not is_own
+
+    def _settings(
+        self, count: int, schedule: str = "cosine", with_weight_decay: bool = False
+    ) -> TrainingSettings:
         batch_size = self.batch_size
         if batch_size is None:
             batch_size = count if count <= _WHOLE_BATCH else _USUAL_BATCH
         precision = "auto"
         if next(self.model_.module.parameters()).dtype == torch.float64:
             precision = "float64"
+        optimizer = None
+        if self.weight_decay is not None:
+            optimizer = DECOUPLED  # in Adam it would be another thing, a penalty
         settings = TrainingSettings(
             self.epochs,
             batch_size,
@@ -469,8 +484,10 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             schedule,
             seed=self._seed,
             precision=precision,
+            optimizer=optimizer,
+            weight_decay=self.weight_decay,
         )
-        return settings.resolved(count)
+        return settings.resolved(count, with_weight_decay=with_weight_decay)
 
 
 def predict_opinion(estimator: Any, X: Any) -> Opinion:

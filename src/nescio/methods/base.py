@@ -94,8 +94,6 @@ class Method(ABC):
         uses_input_range: Whether `objective` looks at a batch's `input_range`: inputs that lie on the disk
             are gone through for it.
         takes_soft_labels: Whether `objective` takes labels (N, K) too, as mixup makes them.
-        is_decayed: Whether the weights of a network on rows are held small by the optimiser where the user
-            leaves that open. Not where the loss has a prior of the weights, or layers are normalised.
 
     Example:
         >>> from dataclasses import dataclass
@@ -120,7 +118,6 @@ class Method(ABC):
     has_second_stage: ClassVar[bool] = False
     uses_input_range: ClassVar[bool] = False
     takes_soft_labels: ClassVar[bool] = False
-    is_decayed: ClassVar[bool] = False
 
     def __init_subclass__(cls, abstract: bool = False, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -144,6 +141,15 @@ class Method(ABC):
     def trainings(self) -> int:
         """Networks that are trained, one after the other."""
         return 1
+
+    @property
+    def uses_weight_decay(self) -> bool:
+        """Whether the optimiser decays the weights of a network on rows where the user has not chosen.
+
+        Right for plain networks; not for a loss with a prior or a penalty of the weights of its own, for
+        parameters that are no weights, such as the logarithm of a sigma, or for normalised layers.
+        """
+        return False
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
         """Adapt the default encoder to this method, where the user has chosen none.

@@ -32,11 +32,12 @@ LEAST_EPOCHS = 5
 LEARNING_RATE = 1e-3
 LEARNING_RATE_OF_ROWS = 3e-3
 LEAST_STEPS_OF_HEAD = 300
-# Weight decay of networks on rows, docs/decisions/0035: as a prior of the weights counts, the less the more
-# samples there are.
+CLASSES_OF_ALL_STEPS = 64  # from so many on, a head gets as many steps as any network
+
+# The weight decay for rows, docs/decisions/0035: the less the more samples there are.
 LARGEST_DECAY = 1.0
 SAMPLES_OF_LARGEST_DECAY = 1_000
-CLASSES_OF_ALL_STEPS = 64  # from so many on, a head gets as many steps as any network
+DECOUPLED = "adamw"
 
 # What is chosen where the user has not: for a network from its first weights, and for one that brings
 # weights from elsewhere, which must not be lost in the first steps.
@@ -75,9 +76,9 @@ class TrainingSettings:
         precision: "float32", "bfloat16", "float64", or "auto" for bfloat16 where the hardware is faster with
             it.
         optimizer: The name of one of torch.optim in any case: "adam", "adamw", "sgd", ...; "sgd" has a
-            momentum of 0.9. None: "adam", and "adamw" for fine-tuning and for rows of numbers.
-        weight_decay: Weight decay of the optimiser. None: 0; 0.01 for fine-tuning; for rows of numbers 1, and
-            of more than 1,000 samples 1,000 / samples.
+            momentum of 0.9. None: "adam"; "adamw" for fine-tuning, and for rows of numbers with most methods.
+        weight_decay: Weight decay of the optimiser. None: 0; 0.01 for fine-tuning; with "adamw" for rows of
+            numbers 1, and of more than 1,000 samples 1,000 / samples, with most methods.
         warmup: The share of the training, from 0 to below 1, in which the learning rate grows to its
             greatest. None: 0, and 0.1 for fine-tuning.
         clip_norm: The greatest norm that the gradient of a step may have; 0 for any. None: 0, and 1 for
@@ -168,7 +169,7 @@ class TrainingSettings:
         fine_tuned: bool = False,
         rows: bool = False,
         head_classes: int | None = None,
-        decayed: bool = False,
+        with_weight_decay: bool = False,
     ) -> TrainingSettings:
         """The settings with a value for everything that was left open.
 
@@ -186,8 +187,8 @@ class TrainingSettings:
             head_classes: Number of classes of a head on the features of a frozen encoder; None for any other
                 network. With fewer than 64 classes it gets fewer steps in proportion, but no fewer than 300:
                 one that is trained on and on is hardly more often right, and too sure.
-            decayed: Whether the weights are held small where neither an optimiser nor a weight decay is
-                chosen: AdamW with a weight decay of 1, and of more than 1,000 samples 1,000 / samples.
+            with_weight_decay: Whether a network from its first weights gets AdamW, with a weight decay of 1,
+                and of more than 1,000 samples 1,000 / samples. Another optimiser gets none.
 
         Returns:
             Settings without None, but for `patience` and `class_weight`, where None is a choice.
@@ -210,9 +211,11 @@ class TrainingSettings:
         chosen = {name: value for name, value in usual.items() if getattr(self, name) is None}
         if self.optimizer is not None and not takes_weight_decay(self.optimizer):
             chosen["weight_decay"] = 0.0
-        if decayed and self.optimizer is None and self.weight_decay is None:
-            chosen["optimizer"] = "adamw"
-            chosen["weight_decay"] = usual_weight_decay(num_train)
+        if with_weight_decay and not fine_tuned:
+            optimizer = self.optimizer or DECOUPLED
+            chosen["optimizer"] = optimizer
+            if self.weight_decay is None and optimizer.lower() == DECOUPLED:
+                chosen["weight_decay"] = usual_weight_decay(num_train)
         if self.learning_rate is None:
             chosen["learning_rate"] = LEARNING_RATE_OF_ROWS if rows else LEARNING_RATE
         batch_size = self.batch_size

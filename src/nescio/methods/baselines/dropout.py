@@ -43,7 +43,6 @@ class Dropout(Method):
     about: ClassVar[str] = "Monte Carlo dropout: the mean of many passes with units switched off by chance"
     paper: ClassVar[str] = "Gal & Ghahramani 2016, Dropout as a Bayesian Approximation"
     takes_soft_labels: ClassVar[bool] = True
-    is_decayed: ClassVar[bool] = True
     is_stochastic: ClassVar[bool] = True
     requires: ClassVar[frozenset[Ability]] = frozenset({Ability.DROPOUT})
 
@@ -53,6 +52,11 @@ class Dropout(Method):
     def __post_init__(self) -> None:
         require_whole("samples", self.samples, most=MOST_SAMPLES)
         require_number("weight_decay", self.weight_decay)
+
+    @property
+    def uses_weight_decay(self) -> bool:
+        """Where its own penalty of the weights is off."""
+        return self.weight_decay == 0
 
     @property
     def passes(self) -> int:

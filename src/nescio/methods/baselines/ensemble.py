@@ -49,7 +49,6 @@ class Ensemble(Method):
     )
     uses_input_range: ClassVar[bool] = True
     takes_soft_labels: ClassVar[bool] = True
-    is_decayed: ClassVar[bool] = True
 
     num_members: int = 5
     epsilon: float = 0.01
@@ -63,6 +62,11 @@ class Ensemble(Method):
                 f"epsilon must be from 0 to 1, a part of the inputs' range, got {self.epsilon!r}"
             )
         require_number("weight_decay", self.weight_decay)
+
+    @property
+    def uses_weight_decay(self) -> bool:
+        """Where its own penalty of the weights is off."""
+        return self.weight_decay == 0
 
     @property
     def passes(self) -> int:

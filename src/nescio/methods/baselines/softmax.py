@@ -32,12 +32,16 @@ class Softmax(Method):
     about: ClassVar[str] = "softmax, the usual classifier; weight_decay above 0 holds its weights small"
     paper: ClassVar[str] = "Krogh & Hertz 1991, A Simple Weight Decay Can Improve Generalization"
     takes_soft_labels: ClassVar[bool] = True
-    is_decayed: ClassVar[bool] = True
 
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         require_number("weight_decay", self.weight_decay)
+
+    @property
+    def uses_weight_decay(self) -> bool:
+        """Where its own penalty of the weights is off."""
+        return self.weight_decay == 0
 
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
