@@ -256,4 +256,5 @@ def _draw_beyond(axes: Axes, means: Mapping[str, Mapping[int, float]], low: floa
             shown[place] = before + 1
             x = low + SPAN * (0.03 + 0.2 * before)
             axes.plot([x], [place], marker="<", markersize=6, color=colour, linestyle="none")
-            axes.text(x + 0.025 * SPAN, place, f"{mean:.2f}", va="center", fontsize=9, color=colour)
+            # Above the row: the range of another variant may lie in it.
+            axes.text(x, place - 0.18, f"{mean:.2f}", ha="left", va="bottom", fontsize=8, color=colour)
