@@ -47,6 +47,16 @@ def test_attacked_images_of_another_l2_network_are_said(monkeypatch):
     assert "with other settings" not in said("quick")
 
 
+def test_another_precision_is_said(monkeypatch):
+    shorter = Overrides(training={"precision": "bfloat16"})
+    entries = (Entry("l2"), Entry("edl"), Entry("dropout", overrides=shorter))
+    comparison = replace(DIGITS, training={**DIGITS.training, "precision": "float32"}, entries=entries)
+    monkeypatch.setitem(PRESETS, "quick", (comparison,))
+    assert "Dropout on digits is trained in bfloat16, the others in float32: this saves" in said("quick")
+    monkeypatch.setitem(PRESETS, "quick", (replace(comparison, entries=entries[:2]),))
+    assert "is trained in" not in said("quick")
+
+
 def test_both_sets_of_the_paper_are_there():
     assert "on MNIST 5 networks of 10 epochs" in said("paper")
     assert "; on CIFAR5" in said("paper")

@@ -32,7 +32,7 @@ def differences(results: PaperResults) -> list[str]:
     """A sentence or two for each."""
     comparisons = results.preset_comparisons()
     found = [*ALWAYS, _members(comparisons), _held_out(comparisons), _attacked(comparisons)]
-    return found + _other_sources(comparisons)
+    return found + _other_precisions(comparisons) + _other_sources(comparisons)
 
 
 def _members(comparisons: Sequence[Comparison]) -> str:
@@ -54,6 +54,21 @@ def _held_out(comparisons: Sequence[Comparison]) -> str:
 def _attacked(comparisons: Sequence[Comparison]) -> str:
     found = [f"on {TITLES[each.name]} {each.evaluation.attacked}" for each in comparisons]
     return f"Only some of the test images are attacked, the same for all methods: {'; '.join(found)}."
+
+
+def _other_precisions(comparisons: Sequence[Comparison]) -> list[str]:
+    """Arms that are trained in another precision than the others of their data set."""
+    found = []
+    for comparison in comparisons:
+        usual = comparison.training["precision"]
+        for experiment in comparison.experiments(1):
+            precision = experiment.plan.training["precision"]
+            if precision != usual:
+                arm = f"{label(experiment.arm)} on {TITLES[comparison.name]}"
+                found.append(f"{arm} is trained in {precision}, the others in {usual}")
+    if not found:
+        return []
+    return [f"{'; '.join(found)}: this saves time, weights and steps are float32 all the same."]
 
 
 def _other_sources(comparisons: Sequence[Comparison]) -> list[str]:
