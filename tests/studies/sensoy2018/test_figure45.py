@@ -68,6 +68,8 @@ def test_who_was_shown_images_of_a_former_l2_network_is_named(results):
     said = "EDL, EDL (as printed) were shown images of a former L2 network (epochs 1 instead of 2). "
     assert said in figure45.draw(former)[-1].caption
     assert said in figure45.table(former, "digits").caption
+    one = PaperResults([each for each in changed if each.arm != "edl-printed"], "quick")
+    assert "EDL was shown images of a former L2 network" in figure45.table(one, "digits").caption
 
 
 def test_the_same_draws_in_every_step_are_named(results):

@@ -128,7 +128,8 @@ def _former_source(results: PaperResults, comparison: str) -> str:
             arms.setdefault(difference, {})[arm] = None
     said = ""
     for difference, shown in arms.items():
-        said += f"{labels(shown)} were shown images of a former L2 network{difference}. "
+        verb = "was" if len(shown) == 1 else "were"
+        said += f"{labels(shown)} {verb} shown images of a former L2 network{difference}. "
     return said
 
 
