@@ -351,3 +351,23 @@ def test_what_is_not_said_is_chosen_for_the_data(recorded, tmp_path):
     assert given["settings"] == TrainingSettings().resolved(200, fine_tuned=True)
     _, given, _ = recorded("made.csv", "--out", tmp_path, is_frozen=True)
     assert given["settings"] == TrainingSettings().resolved(200, head_classes=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ((), ("adamw", 1.0)),
+        (("--weight-decay", "0.5"), ("adamw", 0.5)),
+        (("--optimizer", "adam"), ("adam", 0.0)),
+        (("--set", "weight_decay=0.01"), ("adam", 0.0)),
+        (("--method", "natpn"), ("adam", 0.0)),
+    ],
+)
+def test_rows_are_trained_with_weight_decay(run, tmp_path, words, found):
+    rows = "".join(f"{number % 7},{number % 2},{'ab'[number % 2]}\n" for number in range(40))
+    (tmp_path / "rows.csv").write_text(f"x,y,label\n{rows}")
+    options = ("--out", tmp_path / "run", "--epochs", "1", "--posthoc", "none")
+    code, _, err = run("train", tmp_path / "rows.csv", *options, *words)
+    assert code == 0, err
+    settings = TrainedModel.load(tmp_path / "run").training["settings"]
+    assert (settings["optimizer"], settings["weight_decay"]) == found
