@@ -146,10 +146,11 @@ class Method(ABC):
     def uses_weight_decay(self) -> bool:
         """Whether the optimiser decays the weights of a network on rows where the user has not chosen.
 
-        Right for plain networks; not for a loss with a prior or a penalty of the weights of its own, for
-        parameters that are no weights, such as the logarithm of a sigma, or for normalised layers.
+        Here: where it has a setting `weight_decay`, a penalty of its own, and that is off. Not for a loss
+        with a prior of the weights, for parameters that are no weights, such as the logarithm of a sigma, or
+        for normalised layers.
         """
-        return False
+        return getattr(self, "weight_decay", None) == 0
 
     def default_encoder(self, encoder: EncoderSpec) -> EncoderSpec:
         """Adapt the default encoder to this method, where the user has chosen none.

@@ -64,11 +64,6 @@ class Ensemble(Method):
         require_number("weight_decay", self.weight_decay)
 
     @property
-    def uses_weight_decay(self) -> bool:
-        """Where its own penalty of the weights is off."""
-        return self.weight_decay == 0
-
-    @property
     def passes(self) -> int:
         """One for each member."""
         return self.num_members

@@ -38,11 +38,6 @@ class Softmax(Method):
     def __post_init__(self) -> None:
         require_number("weight_decay", self.weight_decay)
 
-    @property
-    def uses_weight_decay(self) -> bool:
-        """Where its own penalty of the weights is off."""
-        return self.weight_decay == 0
-
     def objective(
         self, module: nn.Module, batch: Batch, epoch: float, num_train: int
     ) -> tuple[Tensor, Tensor]:

@@ -36,11 +36,6 @@ class EvidentialMethod(Method, abstract=True):
         require_number("weight_decay", self.weight_decay)
         self._make_loss(2, "mean")  # bad settings show here, not in the middle of a training
 
-    @property
-    def uses_weight_decay(self) -> bool:
-        """Where its own penalty of the weights is off."""
-        return self.weight_decay == 0
-
     @abstractmethod
     def _make_loss(self, num_classes: int, reduction: str) -> EvidentialLoss:
         """Make the loss with this method's settings."""
