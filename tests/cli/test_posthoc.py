@@ -131,7 +131,7 @@ def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, c
         assert (code, out) == (1, ""), name
         assert reason in err.lower(), err
         assert file.read_bytes() == before, name
-    # Of few rows trust is measured on the training data, and there is no temperature.
+    # With few rows trust is measured on the training data, and a model that exists is not trained again.
     few = changed(tmp_path / "few.csv", clouds[1], lambda rows: rows[:20])
     code, out, err = run("calibrate", tmp_path / "run", "--data", few, "--training", clouds[0])
     assert code == 0

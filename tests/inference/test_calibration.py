@@ -16,7 +16,8 @@ from tests.processes import environment
 from torch import nn
 
 from nescio.data import Dataset, Table
-from nescio.encoders import LeNetSpec
+from nescio.data.dataset import PARTS
+from nescio.encoders import LeNetSpec, with_features
 from nescio.errors import DataError, InputError, ModelFileError, NescioWarning, TrainingError
 from nescio.inference import _calibration
 from nescio.inference._calibration import LEAST_SET_ASIDE, MOST_SET_ASIDE, rows_set_aside
@@ -207,7 +208,7 @@ def test_the_temperature_lowers_the_loss_of_what_was_set_aside() -> None:
     data = replace(data, labels=wrong)
     model = TrainedModel.train(data, EDL(), settings=QUICK, posthoc="temperature")
     assert model.posthoc.trust is None
-    aside = data.take(rows_set_aside(data, "temperature", QUICK.seed))
+    aside = data.take(rows_set_aside(data, "temperature", QUICK.seed, True))
     before = negative_log_likelihood(model.with_posthoc(None).predict(aside.inputs), aside.labels)
     assert negative_log_likelihood(model.predict(aside.inputs), aside.labels) < before
 
@@ -220,12 +221,23 @@ def test_without_posthoc_nothing_is_set_aside() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"),
-    [(100_000, MOST_SET_ASIDE), (1000, 100), (484, 50), (400, 50), (399, 39), (250, 25), (249, 0)],
+    ("count", "is_repeatable", "expected"),
+    [
+        (100_000, True, MOST_SET_ASIDE),
+        (1000, True, 100),
+        (484, True, 50),
+        (400, True, 50),
+        (400, False, 50),
+        (399, True, 0),
+        (399, False, 39),
+        (250, False, 25),
+        (249, False, 0),
+    ],
 )
-def test_how_much_is_set_aside(count: int, expected: int) -> None:
+def test_how_much_is_set_aside(count: int, is_repeatable: bool, expected: int) -> None:
     labels = torch.arange(count) % 2
-    rows = rows_set_aside(Table(torch.zeros(count, 1), labels, ("a", "b"), "rows"), "all", 0)
+    table = Table(torch.zeros(count, 1), labels, ("a", "b"), "rows")
+    rows = rows_set_aside(table, "all", 0, is_repeatable)
     if expected == 0:
         assert rows is None
     else:
@@ -233,10 +245,17 @@ def test_how_much_is_set_aside(count: int, expected: int) -> None:
         assert abs(int(labels[rows].sum()) - expected / 2) <= 1  # of every class alike
 
 
+def test_of_few_samples_what_the_data_calls_its_validation_part_is_set_aside() -> None:
+    parts = torch.where(torch.arange(300) % 5 == 0, PARTS.index("validation"), PARTS.index("train"))
+    data = replace(blobs(300), parts=parts)
+    rows = rows_set_aside(data, "all", 0, True)
+    assert torch.equal(rows, torch.arange(300) % 5 == 0)
+
+
 @pytest.mark.parametrize(("count", "expected"), [(400, 50), (399, 0), (250, 0)])
 def test_trust_alone_sets_nothing_aside_that_it_does_not_use(count: int, expected: int) -> None:
     data = Table(torch.zeros(count, 1), torch.arange(count) % 2, ("a", "b"), "rows")
-    rows = rows_set_aside(data, "trust", 0)
+    rows = rows_set_aside(data, "trust", 0, False)
     assert (0 if rows is None else int(rows.sum())) == expected
 
 
@@ -249,7 +268,9 @@ def test_of_few_samples_trust_is_measured_on_the_training_inputs(method, tmp_pat
     assert summary["done"]["trust"] == (
         "by the distance to 60 training inputs, measured on themselves, a tenth at a time"
     )
-    assert "60 training inputs are too few to set so many aside" in summary["skipped"]["temperature"]
+    assert summary["done"]["temperature"].endswith(
+        ", told by 5 networks, each trained without a part of the data"
+    )
     assert few.posthoc.trust.layer == "inputs"
     assert few.predict(FAR).uncertainty.min() > 0.99
     known = blobs(300, seed=5)
@@ -263,11 +284,75 @@ def test_of_few_samples_trust_is_measured_on_the_training_inputs(method, tmp_pat
     assert again.posthoc.describe() == few.posthoc.describe()
 
 
-def test_of_some_samples_the_temperature_has_its_own_and_trust_the_training_inputs() -> None:
-    some = TrainedModel.train(blobs(300), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
-    assert set(some.training["posthoc"]["done"]) == {"temperature", "trust"}
+def test_a_network_that_is_not_trained_again_gets_a_temperature_from_what_is_set_aside() -> None:
+    own = with_features(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)), "1")
+    some = TrainedModel.train(blobs(300), EDL(), own, replace(QUICK, epochs=1), posthoc="all")
     assert some.training["posthoc"]["samples"] == 30
+    assert some.training["posthoc"]["done"]["temperature"].startswith("scale ")
+    assert "networks" not in some.training["posthoc"]["done"]["temperature"]
     assert some.posthoc.trust.is_cross_fitted
+    few = TrainedModel.train(blobs(240), EDL(), own, replace(QUICK, epochs=1), posthoc="temperature")
+    assert few.posthoc is None
+    assert few.training["posthoc"]["skipped"]["temperature"] == (
+        "it needs 25 held-out inputs, and 240 training inputs are too few to set so many aside"
+    )
+
+
+def noisy(count: int, seed: int = 0) -> Table:
+    """Clouds with a quarter of the labels wrong, which a network of so many samples learns by heart."""
+    data = blobs(count, seed)
+    drawn = torch.rand(count, generator=torch.Generator().manual_seed(100 + seed)) < 0.25
+    return replace(data, labels=torch.where(drawn, (data.labels + 1) % 3, data.labels))
+
+
+@pytest.mark.parametrize("method", [EDL(), Softmax()], ids=lambda m: m.name)
+def test_of_few_noisy_samples_the_temperature_makes_the_network_less_sure(method: Method) -> None:
+    settings = replace(QUICK, epochs=60, optimizer="adam")
+    model = TrainedModel.train(noisy(90), method, settings=settings, posthoc="all")
+    assert model.posthoc.temperature.scale < 0.7
+    trust_alone = replace(model.posthoc, temperature=None)
+    new = noisy(900, seed=1)
+    before = negative_log_likelihood(model.with_posthoc(trust_alone).predict(new.inputs), new.labels)
+    assert negative_log_likelihood(model.predict(new.inputs), new.labels) < 0.9 * before
+    # The network itself is that of all samples.
+    plain = TrainedModel.train(noisy(90), method, settings=settings)
+    untouched = model.with_posthoc(None).predict(new.inputs)
+    assert torch.equal(plain.predict(new.inputs).probabilities, untouched.probabilities)
+
+
+def test_networks_are_trained_again_with_patience_and_held_out_data() -> None:
+    settings = replace(QUICK, epochs=8, patience=2)
+    few = TrainedModel.train(blobs(60), settings=settings, held_out=blobs(60, seed=1), posthoc="temperature")
+    assert few.posthoc.temperature is not None
+
+
+def test_groups_are_measured_without_one_another() -> None:
+    """Rows of a group are nearly the same: measured by their own, all of a new group would seem far."""
+    centres = blobs(20)
+    rows = centres.inputs.repeat_interleave(15, 0)
+    rows = rows + 0.01 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1))
+    data = Table(
+        rows, centres.labels.repeat_interleave(15), CLASSES, "groups", groups=torch.arange(300) // 15
+    )
+    model = TrainedModel.train(data, settings=QUICK, posthoc="all")
+    assert set(model.training["posthoc"]["done"]) == {"temperature", "trust"}
+    _, p_values = model.predict_with_p_values(blobs(500, seed=3).inputs)
+    # By the rows of 20 groups, as if there were 20 samples.
+    assert float((p_values <= 0.05).float().mean()) < 0.25
+    assert float(p_values.median()) > 0.2
+
+
+def test_few_groups_give_no_trust_and_say_so() -> None:
+    data = replace(blobs(1200), groups=torch.arange(1200) // 400)
+    model = TrainedModel.train(data, settings=replace(QUICK, epochs=1), posthoc="all")
+    assert model.posthoc is None
+    skipped = model.training["posthoc"]["skipped"]
+    assert skipped["temperature"] == (
+        "it needs 25 held-out inputs, and 1,200 training inputs of 3 groups are too few to set so many aside"
+    )
+    assert skipped["trust"].endswith(
+        "features must be of 10 groups or more, which are measured without one another, got 3"
+    )
 
 
 def test_small_images_are_compared_as_they_are_and_large_ones_are_not(monkeypatch) -> None:
@@ -276,13 +361,18 @@ def test_small_images_are_compared_as_they_are_and_large_ones_are_not(monkeypatc
     assert few.posthoc.trust.layer == "inputs"
     monkeypatch.setattr(_calibration, "MOST_VALUES", 100)
     few = TrainedModel.train(squares(60), EDL(), spec, replace(QUICK, epochs=1), posthoc="all")
-    assert few.posthoc is None
+    assert few.posthoc.trust is None
     assert "only rows, small images and features" in few.training["posthoc"]["skipped"]["trust"]
 
 
 def test_of_very_few_samples_nothing_is_fitted() -> None:
-    few = TrainedModel.train(blobs(45), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    few = TrainedModel.train(blobs(24), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
     assert few.posthoc is None
+    assert few.training["posthoc"]["skipped"]["temperature"] == (
+        "it needs 25 held-out inputs, and 24 training inputs are too few to set so many aside"
+    )
+    few = TrainedModel.train(blobs(45), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
+    assert few.posthoc.trust is None
     assert few.training["posthoc"]["skipped"]["trust"] == (
         "it needs 50 held-out inputs, and 45 training inputs are too few to set so many aside; of few, 50 "
         "training inputs would do"
@@ -291,7 +381,7 @@ def test_of_very_few_samples_nothing_is_fitted() -> None:
 
 def test_groups_are_set_aside_whole() -> None:
     data = replace(blobs(600), groups=torch.arange(600) // 10)
-    rows = rows_set_aside(data, "all", 0)
+    rows = rows_set_aside(data, "all", 0, True)
     assert set(data.groups[rows].tolist()).isdisjoint(data.groups[~rows].tolist())
 
 

@@ -295,3 +295,59 @@ def test_a_cross_fitted_trust_is_kept_as_one():
 def test_what_can_not_be_cross_fitted(features, message):
     with pytest.raises(InputError, match=message):
         Trust.cross_fit(features)
+
+
+def test_groups_are_not_measured_by_themselves():
+    centres = drawn(20)
+    rows = (centres[:, None] + 0.01 * drawn(20, seed=4)[:, None]).repeat(1, 5, 1).flatten(0, 1)
+    rows = rows + 1e-3 * drawn(100, seed=5)
+    alone = Trust.cross_fit(rows, is_unit=False)
+    grouped = Trust.cross_fit(rows, is_unit=False, groups=torch.arange(100) // 5)
+    assert float(alone.held_out.median()) < 0.1 < float(grouped.held_out.median())
+    new = drawn(200, seed=6)
+    assert float((alone.p_values(new) <= 0.05).float().mean()) > 0.9
+    assert float((grouped.p_values(new) <= 0.05).float().mean()) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (torch.arange(60) // 7, "features must be of 10 groups or more, .* got 9"),
+        (torch.arange(59), r"groups must be whole numbers \(60,\), one for each row, got int64 \(59,\)"),
+        (torch.arange(60).float(), r"groups must be whole numbers \(60,\), one for each row, got float32"),
+        (torch.arange(60) - 1, "groups must be from 0 on, got -1"),
+        (list(range(60)), "groups must be whole numbers .* got list"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(groups, message):
+    with pytest.raises(InputError, match=message):
+        Trust.cross_fit(drawn(60), groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (torch.arange(100).remainder(3).float(), "labels must be whole numbers"),
+        (torch.arange(100).remainder(3) - 1, "labels must be from 0 on, got -1"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(labels, message):
+    with pytest.raises(InputError, match=message):
+        Trust.fit(drawn(100), drawn(60, seed=1), labels=labels)
+
+
+@pytest.mark.parametrize("is_unit", [True, False])
+def test_features_too_long_for_float32_are_refused(is_unit):
+    with pytest.raises(InputError, match="features must be short enough for float32"):
+        Trust.fit(1e20 * drawn(100), drawn(60, seed=1), is_unit=is_unit)
+
+
+def test_of_known_inputs_at_most_one_in_a_hundred_has_a_p_value_of_one_in_a_hundred():
+    """The promise at 0.01 itself, over many draws: 99 held-out inputs are the fewest that can keep it."""
+    found = 0
+    for seed in range(100):
+        trust = Trust.fit(drawn(300, seed=seed), drawn(99, seed=1000 + seed), is_unit=False)
+        found += int((trust.p_values(drawn(200, seed=2000 + seed)) <= 0.01).sum())
+    # Of one calibration the share varies by sqrt(0.01 * 0.99 / 100) about 0.01, of a hundred a tenth as much.
+    slack = 4 * math.sqrt(0.01 * 0.99 / 100 / 100 + 0.01 * 0.99 / 20_000)
+    assert 0.01 - slack <= found / 20_000 <= 0.01 + slack

@@ -14,13 +14,14 @@ from nescio.data import LabelledData
 from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows
 from nescio.encoders.base import INPUTS
-from nescio.errors import DataError, InputError
+from nescio.errors import DataError, InputError, TrainingError
+from nescio.inference._cross_fit import Retraining, said_of_unseen
 from nescio.inference._layers import distance_layer, features_at
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc._distances import MOST_PROTOTYPES, Gaussians
 from nescio.posthoc.state import Posthoc
 from nescio.posthoc.temperature import Temperature
-from nescio.posthoc.trust import LEAST_HELD_OUT, Trust, half_at_for
+from nescio.posthoc.trust import LEAST_HELD_OUT, Trust, cross_fitted_distances, half_at_for
 from nescio.training import Samples
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ WANTED = ("all", "temperature", "trust", "none")
 SHARE = 0.1  # of the training data that is set aside
 MOST_SET_ASIDE = 5000
 LEAST_SET_ASIDE = 25  # fewer say less of a temperature than its usual value, 1, does
-LEAST_FOR_TRUST = 400  # of so many samples, as many are set aside as trust needs, at most an eighth
+FEW = 400  # of fewer samples nothing is set aside; of so many, as many as trust needs, at most an eighth
+_TRUSTED_AT_ONCE = 1024
 MOST_VALUES = 4096  # of an input that is compared as it is: the model file keeps 64 directions of them
 
 
@@ -60,16 +62,21 @@ def require_wanted(posthoc: object) -> str:
     return str(posthoc)
 
 
-def rows_set_aside(data: LabelledData, posthoc: str, seed: int) -> Tensor | None:
+def rows_set_aside(data: LabelledData, posthoc: str, seed: int, is_repeatable: bool) -> Tensor | None:
     """Where the samples lie that are set aside for calibration, bool (N,); None where there are too few.
 
     Of every class alike, whole groups where the data has groups, and what the data calls its validation part
     where it has one.
+
+    is_repeatable: whether the network can be trained again, on parts of few samples.
     """
-    if posthoc == "none" or (posthoc == "trust" and len(data) < LEAST_FOR_TRUST):
-        return None  # trust of few samples is measured on the training data
+    if posthoc == "none":
+        return None
+    # Trust of few samples is measured on the training data; so is the temperature, by networks trained again.
+    if len(data) < FEW and (posthoc == "trust" or (is_repeatable and data.parts is None)):
+        return None
     share = min(SHARE, MOST_SET_ASIDE / len(data))
-    if len(data) >= LEAST_FOR_TRUST:
+    if len(data) >= FEW:
         share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
     if int(share * len(data)) < LEAST_SET_ASIDE:
         return None
@@ -77,6 +84,116 @@ def rows_set_aside(data: LabelledData, posthoc: str, seed: int) -> Tensor | None
         return held_out_rows(data, share, seed)
     except DataError:  # too few samples of a class, or too few groups
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Material:
+    """What temperature and trust of a model are fitted to; fields are those of `calibrate`."""
+
+    model: TrainedModel
+    training: Samples
+    held_out: Samples | None
+    said: Prediction | None  # of what was held out
+    kind: str | None
+    is_encoded: bool
+    groups: Tensor | None
+    retraining: Retraining | None
+    seed: int
+
+    def trust(self) -> Trust:
+        """The trust; an InputError says why it can't be fitted."""
+        if self.held_out is None or len(self.held_out) < LEAST_HELD_OUT:
+            return self._cross_fitted_trust()
+        assert self.said is not None
+        layer = distance_layer(self.model.method, self.model.module, self.model.network)
+        if layer is None:
+            raise InputError(
+                "the network has no features at which distances could be measured; "
+                "nescio.encoders.with_features names a layer"
+            )
+        rows = _sampled_rows(self.training.labels, self.seed)
+        num_wrong = int((self.said.labels.cpu() != self.held_out.labels.cpu()).sum())
+        network = self.model.network
+        trust = Trust.fit(
+            features_at(self.model, select_rows(self.training.inputs, rows), layer),
+            features_at(self.model, self.held_out.inputs, layer),
+            labels=self.training.labels[rows],
+            kind=self.kind,
+            # What a head makes of an encoder's features counts by its direction, as those do themselves.
+            is_unit=self.is_encoded or network is None or network.compares_directions,
+            half_at=half_at_for(num_wrong, len(self.held_out)),
+            seed=self.seed,
+        )
+        return replace(trust, layer=layer)
+
+    def _cross_fitted_trust(self) -> Trust:
+        """The trust by the training samples themselves.
+
+        At what the network takes: its layers have been formed by these samples, and would have them nearer to
+        one another than to new ones.
+        """
+        needed = self._too_few(LEAST_HELD_OUT)
+        if self.kind == Gaussians.kind:
+            raise InputError(f"{needed}; of few, kind neighbours is measured on the training inputs")
+        if len(self.training) < LEAST_HELD_OUT:
+            raise InputError(f"{needed}; of few, {LEAST_HELD_OUT} training inputs would do")
+        preprocess = self.model.preprocess
+        if not self.is_encoded:
+            is_text = preprocess.kind is InputKind.TEXTS
+            if is_text or math.prod(preprocess.input_shape) > MOST_VALUES:
+                raise InputError(f"{needed}; of few, only rows, small images and features are compared")
+        rows = _sampled_rows(self.training.labels, self.seed)
+        inputs = features_at(self.model, select_rows(self.training.inputs, rows), INPUTS)
+        groups = None
+        if self.groups is not None:
+            groups = self.groups[rows]
+        try:
+            trust = Trust.cross_fit(inputs, is_unit=self.is_encoded, groups=groups, seed=self.seed)
+        except InputError as error:
+            raise InputError(f"{needed}; of few, the training inputs are measured: {error}") from error
+        return replace(trust, layer=INPUTS)
+
+    def temperature(self, trust: Trust | None) -> tuple[Temperature, str]:
+        """The temperature, and in words by whom it is told; an error says why it can't be fitted."""
+        if self.said is None or len(self.said) < LEAST_SET_ASIDE:
+            return self._cross_fitted_temperature(trust)
+        assert self.held_out is not None
+        factors = None
+        if trust is not None:
+            assert trust.layer is not None
+            factors = _trust_at(trust, features_at(self.model, self.held_out.inputs, trust.layer))
+        return Temperature.fit(self.said, self.held_out.labels, factors), ""
+
+    def _cross_fitted_temperature(self, trust: Trust | None) -> tuple[Temperature, str]:
+        """The temperature by the training samples themselves.
+
+        Each was predicted by a network that was trained without it, and is trusted as far as it is usual
+        among the others.
+        """
+        needed = self._too_few(LEAST_SET_ASIDE)
+        if self.retraining is None or not LEAST_SET_ASIDE <= len(self.training) < FEW:
+            raise InputError(needed)
+        unseen = said_of_unseen(self.training, self.retraining, self.groups, self.seed)
+        if len(unseen.rows) < LEAST_SET_ASIDE:
+            raise InputError(f"{needed}, and networks without them know the class of {len(unseen.rows)}")
+        factors = None
+        if trust is not None:
+            inputs = features_at(self.model, self.training.inputs, INPUTS)
+            distances = cross_fitted_distances(
+                inputs, is_unit=self.is_encoded, seed=self.seed, groups=self.groups
+            )
+            factors = trust.at(distances[unseen.rows])
+        fitted = Temperature.fit(unseen.prediction, self.training.labels[unseen.rows], factors)
+        return fitted, f", told by {unseen.num_networks} networks, each trained without a part of the data"
+
+    def _too_few(self, least: int) -> str:
+        """Why nothing can be fitted to held-out samples."""
+        if self.held_out is not None:
+            return f"it needs {least} held-out inputs, got {len(self.held_out)}"
+        there = f"{len(self.training):,} training inputs"
+        if self.groups is not None:
+            there += f" of {int((self.groups.bincount() > 0).sum()):,} groups"
+        return f"it needs {least} held-out inputs, and {there} are too few to set so many aside"
 
 
 def calibrate(
@@ -87,6 +204,8 @@ def calibrate(
     *,
     kind: str | None = None,
     is_encoded: bool = False,
+    groups: Tensor | None = None,
+    retraining: Retraining | None = None,
     seed: int = 0,
 ) -> Calibration:
     """Fit temperature and trust to what a model without them says of held-out samples.
@@ -98,120 +217,41 @@ def calibrate(
         posthoc: "all", "temperature" or "trust".
         kind: The kind of distance, see `Trust.fit`; None for Gaussians, or neighbours of few samples.
         is_encoded: Whether what the network takes are features of a frozen encoder.
+        groups: What each training sample belongs to, int64 (N,); None where all are on their own.
+        retraining: How the network is trained again on a part of the training samples, which tells the
+            temperature of few; None where it can't be.
         seed: Seed of what is drawn.
     """
-    done = {}
-    skipped = {}
     said = None
     if held_out is not None:
         # As `predict` and the service will ask it: what is fitted is for their answers.
         said = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
+    material = _Material(model, training, held_out, said, kind, is_encoded, groups, retraining, seed)
+    done = {}
+    skipped = {}
     trust = None
     if posthoc in ("all", "trust"):
         try:
-            if held_out is None or len(held_out) < LEAST_HELD_OUT:
-                trust = _cross_fit_trust(model, training, held_out, kind, is_encoded, seed)
-            else:
-                assert said is not None
-                trust = _fit_trust(model, training, held_out, said, kind, is_encoded, seed)
+            trust = material.trust()
             done["trust"] = trust.describe()
         except InputError as error:
             skipped["trust"] = str(error)
     temperature = None
     if posthoc in ("all", "temperature"):
-        if held_out is None or len(held_out) < LEAST_SET_ASIDE:
-            skipped["temperature"] = _too_few(LEAST_SET_ASIDE, held_out, training)
-        else:
-            assert said is not None
-            temperature = _fit_temperature(model, held_out, said, trust)
-            done["temperature"] = temperature.describe()
+        try:
+            temperature, by_whom = material.temperature(trust)
+            done["temperature"] = temperature.describe() + by_whom
+        except (InputError, DataError, TrainingError) as error:
+            skipped["temperature"] = str(error)
     fitted = None
     if temperature is not None or trust is not None:
         fitted = Posthoc(temperature, trust)
     return Calibration(fitted, done, skipped)
 
 
-def _count(samples: Samples | None) -> int:
-    return 0 if samples is None else len(samples)
-
-
-def _too_few(least: int, held_out: Samples | None, training: Samples) -> str:
-    """Why nothing can be fitted to held-out samples."""
-    if held_out is None:
-        return (
-            f"it needs {least} held-out inputs, and {len(training):,} training inputs are too few to set so "
-            "many aside"
-        )
-    return f"it needs {least} held-out inputs, got {len(held_out)}"
-
-
-def _fit_trust(
-    model: TrainedModel,
-    training: Samples,
-    held_out: Samples,
-    said: Prediction,
-    kind: str | None,
-    is_encoded: bool,
-    seed: int,
-) -> Trust:
-    """The trust by held-out samples; an InputError says why it can't be fitted."""
-    layer = distance_layer(model.method, model.module, model.network)
-    if layer is None:
-        raise InputError(
-            "the network has no features at which distances could be measured; nescio.encoders.with_features "
-            "names a layer"
-        )
-    rows = _sampled_rows(training.labels, seed)
-    num_wrong = int((said.labels.cpu() != held_out.labels.cpu()).sum())
-    trust = Trust.fit(
-        features_at(model, select_rows(training.inputs, rows), layer),
-        features_at(model, held_out.inputs, layer),
-        labels=training.labels[rows],
-        kind=kind,
-        # What a head makes of an encoder's features counts by its direction, as those do themselves.
-        is_unit=is_encoded or model.network is None or model.network.compares_directions,
-        half_at=half_at_for(num_wrong, len(held_out)),
-        seed=seed,
-    )
-    return replace(trust, layer=layer)
-
-
-def _cross_fit_trust(
-    model: TrainedModel,
-    training: Samples,
-    held_out: Samples | None,
-    kind: str | None,
-    is_encoded: bool,
-    seed: int,
-) -> Trust:
-    """The trust by the training samples themselves; an InputError says why it can't be fitted.
-
-    At what the network takes: its layers have been formed by these samples, and would have them nearer to one
-    another than to new ones.
-    """
-    needed = _too_few(LEAST_HELD_OUT, held_out, training)
-    if kind == Gaussians.kind:
-        raise InputError(f"{needed}; of few, kind neighbours is measured on the training inputs")
-    if len(training) < LEAST_HELD_OUT:
-        raise InputError(f"{needed}; of few, {LEAST_HELD_OUT} training inputs would do")
-    if not is_encoded:
-        num_values = math.prod(model.preprocess.input_shape)
-        if model.preprocess.kind is InputKind.TEXTS or num_values > MOST_VALUES:
-            raise InputError(f"{needed}; of few, only rows, small images and features are compared")
-    rows = _sampled_rows(training.labels, seed)
-    inputs = features_at(model, select_rows(training.inputs, rows), INPUTS)
-    return replace(Trust.cross_fit(inputs, is_unit=is_encoded, seed=seed), layer=INPUTS)
-
-
-def _fit_temperature(
-    model: TrainedModel, held_out: Samples, said: Prediction, trust: Trust | None
-) -> Temperature:
-    device = said.probabilities.device
-    factors = None
-    if trust is not None:
-        assert trust.layer is not None
-        factors = trust(features_at(model, held_out.inputs, trust.layer)).to(device)
-    return Temperature.fit(said, held_out.labels.to(device), factors)
+def _trust_at(trust: Trust, features: Tensor) -> Tensor:
+    """The trust of many features (N, F), a part at a time in memory."""
+    return torch.cat([trust(part) for part in torch.split(features, _TRUSTED_AT_ONCE)])
 
 
 def _sampled_rows(labels: Tensor, seed: int) -> Tensor:
@@ -229,7 +269,7 @@ def summary_of(calibration: Calibration, held_out: Samples | None, posthoc: str)
     """What the model file says of it, plain data."""
     return {
         "wanted": posthoc,
-        "samples": _count(held_out),
+        "samples": 0 if held_out is None else len(held_out),
         "done": calibration.done,
         "skipped": calibration.skipped,
     }

@@ -16,6 +16,7 @@ from nescio.encoders import EncoderSpec, spec_to_dict
 from nescio.errors import DataError, InputError
 from nescio.inference._calibration import calibrate, summary_of
 from nescio.inference._choice import Choice
+from nescio.inference._cross_fit import Retraining
 from nescio.inference._frozen import OnEncoding, encoded_data, pretrained_encoder
 from nescio.inference._seen import SeenSamples
 from nescio.methods import EDL, Method, make_method, method_to_dict
@@ -216,6 +217,7 @@ def calibrated_after_training(
     calibration: LabelledData | None,
     posthoc: str,
     is_encoded: bool = False,
+    retraining: Retraining | None = None,
 ) -> TrainedModel:
     """Fit what was asked for to what was set aside; the summary of the training says what was done."""
     if posthoc == "none":
@@ -225,7 +227,14 @@ def calibrated_after_training(
         held_out = samples_of(model, calibration)
     seed = model.training["settings"]["seed"]
     fitted = calibrate(
-        model, samples_of(model, training), held_out, posthoc, is_encoded=is_encoded, seed=seed
+        model,
+        samples_of(model, training),
+        held_out,
+        posthoc,
+        is_encoded=is_encoded,
+        groups=training.groups,
+        retraining=retraining,
+        seed=seed,
     )
     summary = summary_of(fitted, held_out, posthoc)
     return replace(model, posthoc=fitted.posthoc, training={**model.training, "posthoc": summary})

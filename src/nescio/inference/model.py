@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,11 @@ class TrainedModel:
             on_encoding: A function that is called while features are computed, with how many are done, and
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
-                tenth of the data, at most 5,000 samples, is set aside and not trained on, of less than 250
-                samples nothing. Trust of less than 400 samples is measured on the training data themselves;
-                it needs 50. What was done is in `training["posthoc"]`.
+                tenth of the data, at most 5,000 samples, is set aside and not trained on. Of less than 400
+                samples nothing is: trust is measured on the training data themselves, from 50 samples on, and
+                the temperature is fitted to what five more networks, each trained on four fifths, say of the
+                rest, from 25 on. With `fine_tune` or a module of your own, which are not trained again, a
+                temperature needs 250 samples. What was done is in `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
@@ -186,44 +189,55 @@ class TrainedModel:
         choice = choose_network(data, network, fine_tune)
         if isinstance(data, PictureSource):
             data = data.labelled(choice.preprocess)
-        set_aside = rows_set_aside(data, posthoc, settings.seed)
+        # A module of the user's own has trained weights by then, and pretrained ones cost much to train.
+        is_repeatable = not fine_tune and not isinstance(choice.network, nn.Module)
+        set_aside = rows_set_aside(data, posthoc, settings.seed, is_repeatable)
         count = len(data)
         if set_aside is not None:
             count -= int(set_aside.sum())
         method = as_method(method)
-        settings = resolved_settings(settings, data, count, method, choice, fine_tune)
+        given = settings
+        settings = resolved_settings(given, data, count, method, choice, fine_tune)
         check_data(data, settings, choice.is_frozen)
-        if not choice.is_frozen:
-            training, calibration = split_off(data, set_aside)
-            model = _untrained_model_for(training, method, choice, settings.seed)
-            trained = train_network(
-                model, training, settings, held_out, run_dir, report, log=loggers, posthoc=posthoc
-            )
-            trained = calibrated_after_training(trained, training, calibration, posthoc)
-            return with_seen(trained, data, held_out)
-
-        encoded = EncodedData.of(data, held_out, choice, on_encoding)
-        features, calibration = split_off(encoded.train, set_aside)
-        assert isinstance(features, Table)
-        head = head_spec(encoded.spec, len(data.classes))
-        model = untrained_model(features.inputs, data.classes, method, head, seed=settings.seed)
-        assert isinstance(model.preprocess, RowPreprocess)
-        model = replace(model, preprocess=evenly_scaled(model.preprocess))
+        encoded = None
+        known: LabelledData = data
+        watched = held_out
+        untrained = partial(_untrained_model_for, method=method, choice=choice, seed=settings.seed)
+        if choice.is_frozen:
+            encoded = EncodedData.of(data, held_out, choice, on_encoding)
+            known, watched = encoded.train, encoded.held_out
+            untrained = partial(_untrained_head, method=method, encoder=encoded.spec, seed=settings.seed)
+        training, calibration = split_off(known, set_aside)
         trained = train_network(
-            model,
-            features,
+            untrained(training),
+            training,
             settings,
-            encoded.held_out,
+            watched,
             run_dir,
             report,
-            encoder=encoded.spec,
+            encoder=None if encoded is None else encoded.spec,
             log=loggers,
             posthoc=posthoc,
         )
-        trained = calibrated_after_training(trained, features, calibration, posthoc, is_encoded=True)
-        encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
-        whole = replace(trained, preprocess=encoded.preprocess, encoder=encoder)
-        return with_seen(whole, data, held_out)
+
+        def trained_again(rows: Tensor) -> TrainedModel:
+            part = training.take(rows)
+            of_part = resolved_settings(given, part, len(part), method, choice, fine_tune)
+            decides = watched if of_part.patience is not None else None
+            return train_network(untrained(part), part, of_part, decides, None, None)
+
+        trained = calibrated_after_training(
+            trained,
+            training,
+            calibration,
+            posthoc,
+            is_encoded=choice.is_frozen,
+            retraining=trained_again if is_repeatable else None,
+        )
+        if encoded is not None:
+            encoder = FrozenEncoder(encoded.spec, encoded.module, trained.preprocess)
+            trained = replace(trained, preprocess=encoded.preprocess, encoder=encoder)
+        return with_seen(trained, data, held_out)
 
     def calibrated(
         self,
@@ -275,6 +289,7 @@ class TrainedModel:
             posthoc,
             kind=kind,
             is_encoded=self.encoder is not None,
+            groups=training.groups,
             seed=seed,
         )
         for name, reason in calibration.skipped.items():
@@ -610,6 +625,14 @@ def _untrained_model_for(
     if isinstance(data, Dataset) and isinstance(model.preprocess, ImagePreprocess):
         return replace(model, preprocess=replace(model.preprocess, resize=data.resize))
     return model
+
+
+def _untrained_head(features: Table, method: Method, encoder: EncoderSpec, seed: int) -> TrainedModel:
+    """Build a head on what a frozen encoder gives."""
+    head = head_spec(encoder, len(features.classes))
+    model = untrained_model(features.inputs, features.classes, method, head, seed=seed)
+    assert isinstance(model.preprocess, RowPreprocess)
+    return replace(model, preprocess=evenly_scaled(model.preprocess))
 
 
 def _require_unseen(seen: SeenSamples, held_out: Samples, expected: str) -> None:

@@ -93,7 +93,10 @@ class Temperature:
             tensor([0.8089, 0.1911])
         """
         _check(prediction, labels, trust)
-        labels = labels.long()
+        device = prediction.probabilities.device
+        labels = labels.to(device).long()
+        if trust is not None:
+            trust = trust.to(device)
         objective = _Objective(prediction, labels, trust)
         scale = _minimum(objective)
         # In the arithmetic of predictions, without the prior: what is promised is about that.
@@ -157,7 +160,7 @@ class _Objective:
             self.prediction: Prediction = Opinion(to_float64(prediction.evidence), prediction.prior)
         else:
             self.prediction = Categorical(to_float64(prediction.probabilities))
-        self.labels = labels.to(self.prediction.probabilities.device)
+        self.labels = labels
         self.trust = trust if trust is None else to_float64(trust)
 
     def __call__(self, log_scale: float) -> float:

@@ -38,7 +38,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import describe, require_finite, require_number, require_whole
+from nescio._checks import WHOLE_NUMBERS, describe, require_finite, require_number, require_whole
+from nescio._folds import folds_of
 from nescio._precision import to_float64
 from nescio.errors import InputError
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, distance_from, fit_distance
@@ -209,8 +210,8 @@ class Trust:
                 f"held_out must have {features.shape[1]} features like the training data, "
                 f"got {held_out.shape[1]}"
             )
-        if labels is not None and tuple(labels.shape) != (len(features),):
-            raise InputError(f"labels must be ({len(features)},), one for each row, got {describe(labels)}")
+        if labels is not None:
+            _require_codes("labels", labels, len(features))
         generator = torch.Generator().manual_seed(seed)
         drawn = _drawn(len(features), MOST_PROTOTYPES, generator)
         features = features[drawn]
@@ -224,7 +225,13 @@ class Trust:
 
     @classmethod
     def cross_fit(
-        cls, features: Tensor, *, is_unit: bool = True, half_at: float = LARGEST_HALF_AT, seed: int = 0
+        cls,
+        features: Tensor,
+        *,
+        is_unit: bool = True,
+        half_at: float = LARGEST_HALF_AT,
+        groups: Tensor | None = None,
+        seed: int = 0,
     ) -> Trust:
         """Fit the distance to the nearest training input, and its scale to the training inputs themselves.
 
@@ -236,13 +243,17 @@ class Trust:
                 of a table, or what a frozen encoder gives. Of more than 8,000 as many are drawn.
             is_unit: Whether features are brought to length one first, as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
+            groups: What each input belongs to, whole numbers from 0 on (N,), such as the patient of a
+                picture: an input is not measured by its own group. 10 groups or more; None where all are on
+                their own.
             seed: Seed of what is drawn.
 
         Returns:
             The trust.
 
         Raises:
-            InputError: If features are no such tensor, too few, not finite, or all the same.
+            InputError: If features are no such tensor, too few, not finite, or all the same, or groups do not
+                fit them or are too few.
 
         Example:
             >>> import torch
@@ -252,18 +263,15 @@ class Trust:
             tensor([0.9900, 0.0000])
         """
         _require_features("features", features, LEAST_HELD_OUT)
-        generator = torch.Generator().manual_seed(seed)
-        features = features[_drawn(len(features), MOST_PROTOTYPES, generator)]
-        _require_difference(features)
-        order = torch.randperm(len(features), generator=generator)
-        distances = torch.empty(len(features))
-        for fold in range(_FOLDS):
-            measured = torch.zeros(len(features), dtype=torch.bool)
-            measured[order[fold::_FOLDS]] = True
-            others = fit_distance("neighbours", features[~measured], None, None, is_unit)
-            distances[measured] = _in_parts(others, features[measured]).to(distances)
+        if groups is not None:
+            _require_codes("groups", groups, len(features))
+        drawn = _drawn(len(features), MOST_PROTOTYPES, torch.Generator().manual_seed(seed))
+        features = features[drawn]
+        if groups is not None:
+            groups = groups[drawn]
+        distances = cross_fitted_distances(features, is_unit=is_unit, seed=seed, groups=groups)
         distance = fit_distance("neighbours", features, None, None, is_unit)
-        trust = cls._by_distances(distance, distances.to(features.device), half_at)
+        trust = cls._by_distances(distance, distances, half_at)
         return replace(trust, is_cross_fitted=True)
 
     @classmethod
@@ -430,6 +438,38 @@ class Trust:
         return cls(distance_from(of_distance, tensors), tensors["held_out"].float(), **fields)
 
 
+def cross_fitted_distances(
+    features: Tensor, *, is_unit: bool, seed: int, groups: Tensor | None = None
+) -> Tensor:
+    """How far each row lies from the others, without the tenth that it is drawn into, float32 (N,).
+
+    Args:
+        features: Features (N, F) of 50 inputs or more, finite.
+        is_unit: Whether they are brought to length one first.
+        seed: Seed of the tenths.
+        groups: What each row belongs to, int64 (N,), of which none is in two tenths; None where all are on
+            their own.
+
+    Raises:
+        InputError: If all rows are the same, or of too few groups.
+    """
+    _require_difference(features)
+    if groups is not None:
+        num_groups = int((groups.bincount() > 0).sum())
+        if num_groups < _FOLDS:
+            raise InputError(
+                f"features must be of {_FOLDS} groups or more, which are measured without one another, "
+                f"got {num_groups}"
+            )
+    folds = folds_of(len(features), _FOLDS, seed, groups=groups)
+    distances = torch.empty(len(features), device=features.device)
+    for fold in range(_FOLDS):
+        measured = folds == fold
+        others = fit_distance("neighbours", features[~measured], None, None, is_unit)
+        distances[measured] = _in_parts(others, features[measured]).to(distances)
+    return distances
+
+
 def _bulk_of(distances: Tensor, tail_share: float, tail_start: float) -> tuple[tuple[float, float], ...]:
     """Shares and where they begin, of ascending distances (n,); none at the same place as the next."""
     count = len(distances)
@@ -472,6 +512,17 @@ def _require_features(name: str, features: object, least: int) -> None:
         raise InputError(f"{name} must have {least} rows or more, got {len(features)}")
     if not bool(features.isfinite().all()):
         raise InputError(f"{name} must be finite, got NaN or infinity")
+    if not bool(torch.linalg.vector_norm(features.float(), dim=1).isfinite().all()):
+        raise InputError(f"{name} must be short enough for float32, got rows whose length is infinite there")
+
+
+def _require_codes(name: str, codes: object, count: int) -> None:
+    """Refuse all but whole numbers from 0 on, one for each row."""
+    is_tensor = isinstance(codes, Tensor) and codes.dtype in WHOLE_NUMBERS
+    if not is_tensor or tuple(codes.shape) != (count,):  # type: ignore[attr-defined]
+        raise InputError(f"{name} must be whole numbers ({count},), one for each row, got {describe(codes)}")
+    if int(codes.min()) < 0:  # type: ignore[attr-defined]
+        raise InputError(f"{name} must be from 0 on, got {int(codes.min())}")  # type: ignore[attr-defined]
 
 
 def _require_difference(features: Tensor) -> None:
