@@ -197,7 +197,8 @@ def test_keeps_its_promise_on_random_splits_of_real_digits(digits_opinion, targe
 
 def test_a_constant_error_just_below_the_target_is_seen_with_enough_samples():
     score, wrong = constant(0.045, 0.05).draw(20_000, torch.Generator().manual_seed(2))
-    assert AbstentionRule.for_error(as_opinion(score), wrong.long(), 0.05).held_out_coverage == 1
+    rule = AbstentionRule.for_error(as_opinion(score), wrong.long(), 0.05)
+    assert rule.held_out_coverage == pytest.approx(0.92, abs=1e-3)  # the largest share, beyond a half
     few = quietly(as_opinion(score[:500]), wrong[:500].long(), 0.05)
     assert not few.met
 
@@ -232,10 +233,12 @@ def test_a_good_classifier_is_used_for_most_inputs(measure, form):
     assert rule.held_out_error <= rule.bound <= 0.01
 
 
-def test_a_perfect_classifier_is_used_for_all():
+def test_a_perfect_classifier_is_used_for_all_but_what_it_doubts():
+    """The threshold must not lie above every doubt: it would let inputs of unknown kinds through."""
     score, labels = held_out(rate=lambda u: 0 * u)
-    rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
-    assert (rule.threshold, rule.held_out_coverage, rule.held_out_error) == (EVERYTHING, 1.0, 0.0)
+    rule = AbstentionRule.for_error(as_opinion(0.49 * score), labels, 0.01)
+    assert (rule.threshold, rule.held_out_coverage, rule.held_out_error) == (0.5, 1.0, 0.0)
+    assert rule.accept(as_opinion(torch.tensor([0.499, 0.5, 0.999]))).tolist() == [True, False, False]
     level = levels_of(1000, 0.01, 1 - 0.95)[1000]
     assert rule.bound == pytest.approx(1 - level ** (1 / 1000), rel=1e-9)
     assert (
@@ -368,7 +371,7 @@ def test_too_few_samples_are_said_with_the_number_needed():
     score, labels = held_out(50, rate=lambda u: 0 * u)
     message = "the least that can be promised is 5.82%, for 100% of them. Use at least 299 "
     with pytest.warns(NescioWarning, match=message):
-        rule = AbstentionRule.for_error(as_opinion(score), labels, 0.01)
+        rule = AbstentionRule.for_error(as_opinion(0.49 * score), labels, 0.01)
     assert not rule.met
 
 
@@ -382,9 +385,27 @@ def test_where_all_is_rejected_or_wrong_nothing_is_promised(opinion):
 
 
 def test_a_score_that_all_share_is_all_or_nothing():
-    opinion = Opinion(torch.tensor([[1.0, 0.0]]).expand(400, 2))
-    rule = AbstentionRule.for_error(opinion, torch.zeros(400, dtype=torch.long), 0.05)
+    sure = Opinion(torch.tensor([[3.0, 0.0]]).expand(400, 2))
+    rule = AbstentionRule.for_error(sure, torch.zeros(400, dtype=torch.long), 0.05)
+    assert (rule.threshold, rule.held_out_coverage) == (0.5, 1.0)
+    doubtful = Opinion(torch.tensor([[1.0, 0.0]]).expand(400, 2))
+    assert not quietly(doubtful, torch.zeros(400, dtype=torch.long), 0.05).met
+    # Other measures of doubt have no usual limit.
+    rule = AbstentionRule.for_error(doubtful, torch.zeros(400, dtype=torch.long), 0.05, measure="dissonance")
     assert (rule.threshold, rule.held_out_coverage) == (EVERYTHING, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_full_coverage_goes_up_to_the_most_doubtful_sample_and_not_beyond(dtype):
+    score = torch.linspace(0.05, 0.6, 10, dtype=dtype)
+    opinion = as_opinion(score)
+    rule = AbstentionRule.for_coverage(opinion, None, 1.0)
+    assert rule.accept(opinion).all()
+    assert rule.threshold == pytest.approx(0.6, rel=1e-5)
+    assert not rule.accept(as_opinion(torch.tensor([0.61, 0.999], dtype=dtype))).any()
+    with pytest.warns(NescioWarning, match="all but 0% are rejected"):
+        nothing = AbstentionRule.for_coverage(Opinion(torch.zeros(10, 2)), None, 1.0)
+    assert not nothing.accept(opinion[:0]).any()
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.05, 1), (0.1, 1), (0.55, 6), (0.6, 6), (0.61, 7), (1, 10)])

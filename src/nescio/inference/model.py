@@ -71,13 +71,14 @@ from nescio.inference.records import Inputs, Record, predict_records
 from nescio.methods import Method
 from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
+from nescio.posthoc._certificates import USUAL_LIMITS
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.posthoc.conformal import ConformalSets
 from nescio.posthoc.state import Posthoc, WithPValues
 from nescio.training import Samples, TrainingSettings, as_input
 from nescio.training.loggers import Logger, make_loggers
 
-DEFAULT_MAX_UNCERTAINTY = 0.5  # of an answer that a model without a rule stands by
+DEFAULT_MAX_UNCERTAINTY = USUAL_LIMITS["uncertainty"]  # of an answer that a model without a rule stands by
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,12 @@
 The promise holds for finite samples, by Clopper and Pearson's exact bound (1934) and the union bound. A score
 u is less where a prediction is surer; a rule accepts u < t; error(t) is the true error of inputs with u < t.
 
-1. Candidates are t = u_(c+1), the (c+1)-th smallest of n held-out scores, for counts c that are taken from n
-   alone, in a fixed order; for c = n, t lies above every value of the measure (EVERYTHING).
+1. Candidates are t = u_(c+1), the (c+1)-th smallest of n held-out scores, for counts c < n that are taken
+   from n alone, in a fixed order; and before them one fixed t (`fixed_threshold`).
 2. Let j be the sample at that rank, ties put in random order. Given u_j = t the others are still independent
    draws, and that j has this rank tells of them only whether they lie below, at or above t. So those below t,
    m of them (m = c without ties, m <= c with), are independent draws of inputs with u < t, and their errors
-   are Binomial(m, error(t)), whatever the law of u, discrete or not. For the fixed EVERYTHING this is plain.
+   are Binomial(m, error(t)), whatever the law of u, discrete or not. For the fixed t this is plain.
 3. Each candidate has a level; the levels add up to delta = 1 - confidence. t is certified for a target where
    P(Binomial(m, target) <= errors) is at most its level. If error(t) exceeds the target, that happens with
    the probability of its level at most; for any of the candidates, with delta at most.
@@ -22,6 +22,10 @@ level(r x) >= level(x)^r, which is to say where log(1 / level(x)) / x does not g
 chosen so: the candidates share delta as if there were M of them, the last with what is left, and
 log(M) grows by at most log(1 / delta) when log(x) grows by 1 (`_number_of_candidates`). The level of the last
 one only grows until it has its full part.
+
+The fixed t is a half for the uncertainty, as without a rule. Were it above every value, a promise that is
+kept for all known inputs would let inputs of unknown kinds through, however great the doubt about them. Other
+measures have no such limit, and theirs is EVERYTHING.
 
 A rejected prediction, and one that is not a number, has the score EVERYTHING, and is never accepted.
 """
@@ -41,11 +45,13 @@ from nescio.opinions.categorical import Prediction
 from nescio.opinions.measures import MEASURES
 from nescio.posthoc._arguments import require_prediction
 
+USUAL_LIMITS = {"uncertainty": 0.5}  # from there on no answer is given without a rule
 EVERYTHING = 2.0  # above every measure that is a share: u < EVERYTHING for all that is not rejected
 EVERYTHING_UNBOUNDED = 3e38  # the same for other measures: nearly the largest float32
 
 # What share of the held-out samples each candidate is to accept, in the order in which they are used: with
 # few samples the first ones alone. Steps of 15%, and later those between; below 5% a rule is of little use.
+# The first, for all, is the fixed threshold.
 # fmt: off
 CANDIDATE_SHARES = (
     1.0, 0.92, 0.87, 0.756, 0.658, 0.572, 0.497, 0.432, 0.376, 0.327, 0.284, 0.247, 0.215, 0.811, 0.187,
@@ -126,6 +132,7 @@ class HeldOutScores:
 
     scores: Tensor
     errors: Tensor | None
+    fixed: float  # the threshold that does not depend on them
 
     @classmethod
     def of(cls, prediction: Prediction, labels: Tensor | None, measure: str) -> HeldOutScores:
@@ -135,26 +142,37 @@ class HeldOutScores:
             raise InputError(f"prediction must hold one held-out sample or more, got {len(score)}")
         ordered, order = score.sort()
         scores = torch.cat((ordered, torch.tensor([above_all(measure)], dtype=torch.float64)))
+        fixed = fixed_threshold(measure)
         if labels is None:
-            return cls(scores, None)
+            return cls(scores, None, fixed)
         wrong = (labels.cpu() != prediction.labels.cpu()).flatten()[order]
-        return cls(scores, torch.cat((torch.zeros(1, dtype=torch.long), wrong.cumsum(0))))
+        return cls(scores, torch.cat((torch.zeros(1, dtype=torch.long), wrong.cumsum(0))), fixed)
 
     @property
     def size(self) -> int:
         return len(self.scores) - 1
 
     def candidate(self, count: int) -> float:
-        """The threshold that accepts `count` samples; fewer where scores are tied or rejected."""
-        return float(self.scores[count])
+        """The threshold that accepts `count` samples, fewer where scores are tied; of all, the fixed one."""
+        return self.fixed if count == self.size else float(self.scores[count])
 
     def covering(self, share: float) -> float:
-        """The least score above this share of the samples, as far as they are not rejected."""
+        """The least score above this share of the samples, as far as they are not rejected.
+
+        Of all samples it is just above the largest, not above what may come.
+        """
         needed = math.floor(share * self.size)
         while needed / self.size < share:
             needed += 1
+        most = self.scores[-1]
         above = int(torch.searchsorted(self.scores, self.scores[needed - 1], right=True))
-        return float(self.scores[min(above, self.size)])
+        if above < self.size:
+            return float(self.scores[above])
+        # In float32, which predictions may be of, and where a threshold between its numbers would be none.
+        largest = self.scores[self.scores < most][-1:].float()
+        if not len(largest):
+            return float(most)
+        return min(float(largest.nextafter(torch.tensor(math.inf))), float(most))
 
     def accepted(self, threshold: float) -> int:
         """How many samples lie below the threshold."""
@@ -167,13 +185,19 @@ class HeldOutScores:
         return int(self.errors[count])
 
     def choose(self, target: float, delta: float) -> Certified | None:
-        """The candidate that accepts the most of those that are certified for the target."""
-        levels = levels_of(self.size, target, delta)
-        for count in sorted(levels, reverse=True):
+        """The candidate that accepts the most of those that are certified for the target.
+
+        Of two that accept the same, the one with the lower threshold.
+        """
+        chosen = None
+        best = (0, 0.0)
+        for count, level in levels_of(self.size, target, delta).items():
             threshold = self.candidate(count)
-            if self.certifies(threshold, target, levels[count]):
-                return Certified(threshold, levels[count])
-        return None
+            accepts = (self.accepted(threshold), -threshold)
+            if self.certifies(threshold, target, level) and (chosen is None or accepts > best):
+                chosen = Certified(threshold, level)
+                best = accepts
+        return chosen
 
     def certifies(self, threshold: float, target: float, level: float) -> bool:
         """Whether the true error below the threshold is at most the target, but for this level."""
@@ -192,6 +216,11 @@ class HeldOutScores:
         if count and self.errors is not None:
             error = self.wrong(count) / count
         return {"held_out": self.size, "held_out_coverage": count / self.size, "held_out_error": error}
+
+
+def fixed_threshold(measure: str) -> float:
+    """The threshold that does not depend on held-out samples."""
+    return USUAL_LIMITS.get(MEASURES.get(measure).name, above_all(measure))
 
 
 def above_all(measure: str) -> float:
