@@ -35,7 +35,7 @@ def test_a_table_of_known_inputs_and_one_for_each_ood_set():
     assert "at most 0.3 of a pass (`benchmarks/trust.py`), on a small network" in known.caption
     found = {row[:2]: row for row in ood.rows}
     assert found["EDL (library's default)", "with temperature and trust"][2] == "0.9400"
-    assert found["Softmax: energy", "score alone"][2:] == ("0.7000", "-", "0.6000", "50.0", "-")
+    assert found["Softmax: energy", "score alone"][2:] == ("0.7000", "0.6000", "50.0", "-", "-", "-", "-")
     for table in (ranks, known, ood):
         assert {len(row) for row in table.rows} == {len(table.header)}
 

@@ -32,7 +32,8 @@ methods that draw and of Deep Ensemble, u of the evidential ones. Lower is bette
 table is sorted by AUROC, the mean over its OOD sets. What a method is, and its formula:
 [methods.md](methods.md). The library's default has the divergence weight of today's rule on CLINC150;
 `letter` and 20 Newsgroups keep the one that the study was begun with
-([decision 22](decisions/0022-the-default-loss.md)).
+([decision 22](decisions/0022-the-default-loss.md)); `letter` is trained by Adam without the weight decay that
+`nescio train` takes for rows ([decision 35](decisions/0035-weight-decay-for-rows.md)).
 """
 FOOT = """## A method of your own
 

@@ -72,6 +72,15 @@ class SuccessorResults(ResultSet):
                 found[result.seed] = value
         return found
 
+    def scored(self, study_set: str, arm: str, ood: str, score: str) -> dict[int, float]:
+        """The AUROC of an OOD score of the literature, by the seed of the training."""
+        found = {}
+        for result in self.of(study_set, arm):
+            value = find(result.numbers.get("scores"), ("ood", ood, score, "auroc"))
+            if value is not None:
+                found[result.seed] = value
+        return found
+
     def score(self, study_set: str, arm: str, variant: str, name: str) -> float | None:
         """The mean over the seeds of a score on known inputs, such as "nll"."""
         return _mean(self.seeds(study_set, arm, variant, "scores", name))
