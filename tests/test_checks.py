@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nescio import InputError
-from nescio._checks import require_bool, require_finite, require_number, require_whole
+from nescio._checks import require_bool, require_finite, require_number, require_share, require_whole
 
 
 @pytest.mark.parametrize("value", [1, 0, -3, 2.0, True, "5", None])
@@ -30,6 +30,13 @@ def test_what_is_no_finite_number_is_refused(value):
     require_finite("bias", -1.5)
     with pytest.raises(InputError, match=f"bias must be a finite number, got {value!r}"):
         require_finite("bias", value)
+
+
+@pytest.mark.parametrize("value", [0, 1, 1.5, float("nan"), "0.5", None, True])
+def test_what_is_no_number_between_0_and_1_is_refused(value):
+    require_share("coverage", np.float32(0.5))
+    with pytest.raises(InputError, match=f"coverage must be a number between 0 and 1, got {value!r}"):
+        require_share("coverage", value)
 
 
 @pytest.mark.parametrize("value", ["no", 1, None])

@@ -70,6 +70,12 @@ def require_number(name: str, value: object, least: float = 0.0) -> None:
         raise InputError(f"{name} must be a number from {least:g} on, got {value!r}")
 
 
+def require_share(name: str, value: object) -> None:
+    """Refuse what is no number above 0 and below 1."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise InputError(f"{name} must be a number between 0 and 1, got {value!r}")
+
+
 def require_finite(name: str, value: object) -> None:
     """Refuse what is no finite number."""
     if not _is_number(value) or not math.isfinite(value):

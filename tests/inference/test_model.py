@@ -8,7 +8,7 @@ from torch import nn
 import nescio as ev
 from nescio.data import Dataset, Table, open_source
 from nescio.encoders import LeNetSpec
-from nescio.errors import DataError, ModelFileError
+from nescio.errors import DataError, InputError, ModelFileError
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
 from nescio.posthoc.abstention import AbstentionRule
@@ -162,3 +162,32 @@ def test_rows_without_a_header_lose_the_label_that_training_was_told_of(tmp_path
     assert loaded.preprocess.schema.label_position == 0
     by_table = loaded.predict(source.labelled().features).probabilities.tolist()
     assert [record["probabilities"] for record in loaded.records(path)] == by_table
+
+
+# ------------------------------------------------------------------------------------------------- outputs
+
+
+@pytest.mark.parametrize("method", ["softmax", "edl", "ensemble", "ffgu"])
+def test_outputs_are_what_the_head_takes_and_gives(method):
+    rows = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    data = Table(rows, torch.arange(30) % 3, ("a", "b", "c"), "rows")
+    model = TrainedModel.train(data, method, settings=TrainingSettings(epochs=1))
+    features, logits = model.outputs(rows)
+    assert len(features) == len(logits) == 30
+    assert logits.shape[1] == 3
+    again = model.outputs(rows)
+    assert torch.equal(again.features, features)
+    assert torch.equal(again.logits, logits)
+    if method in ("softmax", "edl"):
+        said = model.method.interpret(logits).probabilities
+        torch.testing.assert_close(said, model.predict(rows).probabilities)
+    with pytest.raises(InputError, match="inputs must be"):
+        model.outputs(rows[:, :2])
+
+
+def test_a_network_without_features_has_no_outputs():
+    rows = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    data = Table(rows, torch.arange(30) % 3, ("a", "b", "c"), "rows")
+    model = TrainedModel.train(data, "softmax", torch.nn.Linear(4, 3), TrainingSettings(epochs=1))
+    with pytest.raises(InputError, match="no features below a head"):
+        model.outputs(rows)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,36 @@ def features_at(model: TrainedModel, inputs: Tensor | StoredArray, layer: str) -
         for prepared in prepared_parts(model, inputs, _BATCH, require_finite_inputs):
             parts.append(_features_in_own_pass(model.method, model.module, layer, prepared).float().cpu())
     return torch.cat(parts)
+
+
+class NetworkOutputs(NamedTuple):
+    """What a network makes of inputs, before it is read as a prediction.
+
+    Args:
+        features: What the head takes, float32 (N, F).
+        logits: What it gives, float32 (N, K).
+    """
+
+    features: Tensor
+    logits: Tensor
+
+
+def outputs_of(model: TrainedModel, inputs: Tensor | StoredArray) -> NetworkOutputs:
+    """Features and logits for raw inputs (N, ...), in memory; see `TrainedModel.outputs`."""
+    network: Any = _network_with(FEATURES, model.method, model.module)
+    if network is None:
+        raise InputError(
+            "the network has no features below a head; nescio.encoders.with_features names a layer"
+        )
+    features = []
+    logits = []
+    with torch.inference_mode(), torch.random.fork_rng([]):
+        torch.manual_seed(0)  # for layers that draw in evaluation too
+        for prepared in prepared_parts(model, inputs, _BATCH, require_finite_inputs):
+            of_part = features_of(network, prepared)
+            features.append(of_part.float().cpu())
+            logits.append(network.head(of_part).float().cpu())
+    return NetworkOutputs(torch.cat(features), torch.cat(logits))
 
 
 def require_inputs(inputs: object, input_shape: Sequence[int]) -> None:

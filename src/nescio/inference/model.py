@@ -45,6 +45,8 @@ from nescio.inference._frozen import (
     load_pretrained,
 )
 from nescio.inference._layers import (
+    NetworkOutputs,
+    outputs_of,
     predict_at_layer,
     prepared_parts,
     require_finite_inputs,
@@ -427,6 +429,35 @@ class TrainedModel:
                 if said.p_values is not None:
                     p_values.append(said.p_values)
         return WithPValues(concatenate(predictions), torch.cat(p_values) if p_values else None)
+
+    def outputs(self, inputs: Tensor | StoredArray) -> NetworkOutputs:
+        """What the network makes of raw inputs before that is read as a prediction.
+
+        It is what the OOD scores of `nescio.posthoc.scores` take. Of several networks it is that of the
+        first, of a method that draws from one pass.
+
+        Args:
+            inputs: Raw inputs (N, *input_shape), as for `predict`.
+
+        Returns:
+            Features (N, F), which the head takes, and logits (N, K).
+
+        Raises:
+            InputError: If the inputs have another shape, or values that are not finite, or the network has no
+                features below a head.
+
+        Example:
+            >>> import nescio
+            >>> from nescio.posthoc.scores import KNNScore, energy_score
+            >>> rows = torch.tensor([[0.0, 1.0], [1.0, 0.0]]).repeat(20, 1)
+            >>> table = nescio.data.Table(rows, torch.arange(40) % 2, ("up", "down"), "forty rows")
+            >>> model = TrainedModel.train(table, "softmax", settings=nescio.TrainingSettings(epochs=2))
+            >>> known, new = model.outputs(rows), model.outputs(rows[:3])
+            >>> energy_score(new.logits).shape, KNNScore.fit(known.features)(new.features).shape
+            (torch.Size([3]), torch.Size([3]))
+        """
+        require_inputs(inputs, self.input_shape)
+        return outputs_of(self, inputs)
 
     def predict_prepared(
         self,

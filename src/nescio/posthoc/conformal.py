@@ -41,6 +41,7 @@ from nescio._checks import (
     require_bool,
     require_labels,
     require_number,
+    require_share,
     require_whole,
 )
 from nescio._precision import to_float64
@@ -68,7 +69,7 @@ def fewest_samples(coverage: float) -> int:
         >>> fewest_samples(0.95), fewest_samples(0.99)
         (19, 99)
     """
-    _require_share("coverage", coverage)
+    require_share("coverage", coverage)
     samples = max(1, math.floor(coverage / (1 - coverage)) - 1)
     while _rank(samples, coverage) > samples:
         samples += 1
@@ -126,7 +127,7 @@ def conformal_threshold(scores: Tensor, coverage: float) -> float:
         >>> conformal_threshold(torch.arange(1.0, 20.0), 0.9)
         18.0
     """
-    _require_share("coverage", coverage)
+    require_share("coverage", coverage)
     if not isinstance(scores, Tensor) or not scores.is_floating_point() or scores.ndim != 1:
         raise InputError(f"scores must be a tensor of floating point numbers (n,), got {describe(scores)}")
     if not bool(scores.isfinite().all()):
@@ -195,7 +196,7 @@ class ConformalSets:
     free_ranks: int = FREE_RANKS
 
     def __post_init__(self) -> None:
-        _require_share("coverage", self.coverage)
+        require_share("coverage", self.coverage)
         _require_score(self.score, self.randomized, self.penalty, self.free_ranks, self.seed)
         for name in ("by_class", "allow_empty"):
             require_bool(name, getattr(self, name))
@@ -251,7 +252,7 @@ class ConformalSets:
             DataError: If there are too few held-out samples, of all or of a class, for the promise.
             InputError: If an argument does not fit.
         """
-        _require_share("coverage", coverage)
+        require_share("coverage", coverage)
         require_bool("by_class", by_class)
         require_bool("allow_empty", allow_empty)
         _require_score(score, randomized, penalty, free_ranks, seed)
@@ -350,7 +351,7 @@ class ConformalSets:
         """
         from scipy.special import betaincinv
 
-        _require_share("confidence", confidence)
+        require_share("confidence", confidence)
         rank = _rank(self.fewest, self.coverage)
         tail = (1 - confidence) / 2
         low = float(betaincinv(rank, self.fewest + 1 - rank, tail))
@@ -428,12 +429,6 @@ def _uniform(probabilities: Tensor, seed: int) -> Tensor:
 def _rank(size: int, coverage: float) -> int:
     """ceil((size + 1) coverage), where a product that is whole but for a rounding counts as whole."""
     return math.ceil((size + 1) * coverage * (1 - 1e-12))
-
-
-def _require_share(name: str, value: object) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value < 1:  # type: ignore[operator]
-        raise InputError(f"{name} must be a number between 0 and 1, got {value!r}")
 
 
 def _require_score(

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from nescio.data import LabelledData, StoredArray, Texts
-from nescio.encoders import features_of
 from nescio.errors import InputError
 from nescio.inference._calibration import calibrate
 from nescio.inference.model import TrainedModel
@@ -27,11 +26,10 @@ from nescio.metrics.calibration import right_answers
 from nescio.posthoc.scores import LOGIT_SCORES, KNNScore, MahalanobisScore, ViMScore
 from nescio.studies.measurement import Measurement, Numbers
 from nescio.studies.plan import DataPart, TrainingPlan
-from nescio.training import Samples, as_input
+from nescio.training import Samples
 
 NEIGHBOUR = 5  # whose distance is the score of kNN
 MOST_NEIGHBOURS = 20_000  # training samples that inputs are compared with
-BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -134,17 +132,17 @@ class ComparisonScores(Measurement):
     def run(self, model: TrainedModel, sources: Sequence[TrainedModel] = ()) -> Numbers:
         """AUROC, AUPR and FPR95 of each score on each OOD set."""
         train, _ = self.training.load_data()
-        features, logits = _outputs(model, train)
+        features, logits = model.outputs(model.preprocess.inputs_of(train))
         labels = model.labels_of(train)
         order = torch.randperm(len(features), generator=torch.Generator().manual_seed(self.seed))
         drawn = order[: self.neighbours]
-        head: Any = _network(model).head
+        head: Any = model.method.members(model.module)[0].head
         neighbours = KNNScore.fit(features[drawn], self.neighbour)
         mahalanobis = MahalanobisScore.fit(features, labels)
         vim = ViMScore.fit(features, logits, head.weight, head.bias)
 
         def scored(part: DataPart) -> dict[str, Tensor]:
-            some_features, some_logits = _outputs(model, part.load("test"))
+            some_features, some_logits = model.outputs(model.preprocess.inputs_of(part.load("test")))
             scores = {name: score(some_logits) for name, score in LOGIT_SCORES.items()}
             scores["knn"] = neighbours(some_features)
             scores["mahalanobis"] = mahalanobis(some_features)
@@ -202,21 +200,3 @@ def _predict(model: TrainedModel, data: LabelledData, seed: int) -> Any:
 def _samples_of(model: TrainedModel, data: LabelledData) -> Samples:
     """Data with labels that count the model's classes."""
     return Samples(model.preprocess.inputs_of(data), model.labels_of(data))
-
-
-def _network(model: TrainedModel) -> Any:
-    """The network of a method that has one."""
-    return model.method.members(model.module)[0]
-
-
-def _outputs(model: TrainedModel, data: LabelledData) -> tuple[Tensor, Tensor]:
-    """Features below the head (N, F), and logits (N, K), of data."""
-    network = _network(model).eval()
-    features = []
-    inputs = model.preprocess.inputs_of(data)
-    with torch.inference_mode():
-        for start in range(0, len(inputs), BATCH):
-            prepared = as_input(inputs[start : start + BATCH], model.preprocess)
-            features.append(features_of(network, prepared).float())
-        joined = torch.cat(features)
-        return joined, network.head(joined)

@@ -1,8 +1,8 @@
 """The data sets: what is trained on, which network, how long, and which inputs are out of distribution.
 
-Batch size, epochs and learning rate are those of `nescio train` for so many samples, but for CIFAR5 with a LeNet. A tenth of the
-training data, at most 5,000 samples, is set aside for temperature and trust: the networks of all arms, with
-and without them, are trained on the rest.
+Batch size, epochs and learning rate are those of `nescio train` for so many samples; CIFAR5 with a LeNet has
+half of the epochs, and batches of half the size. A tenth of the training data, at most 5,000 samples, is set
+aside for temperature and trust: the networks of all arms, with and without them, are trained on the rest.
 """
 
 from __future__ import annotations
