@@ -371,12 +371,16 @@ def test_of_very_few_samples_nothing_is_fitted() -> None:
     assert few.training["posthoc"]["skipped"]["temperature"] == (
         "it needs 25 held-out inputs, and 24 training inputs are too few to set so many aside"
     )
-    few = TrainedModel.train(blobs(45), EDL(), settings=replace(QUICK, epochs=1), posthoc="all")
-    assert few.posthoc.trust is None
     assert few.training["posthoc"]["skipped"]["trust"] == (
-        "it needs 50 held-out inputs, and 45 training inputs are too few to set so many aside; of few, 50 "
+        "it needs 50 held-out inputs, and 24 training inputs are too few to set so many aside; of few, 25 "
         "training inputs would do"
     )
+
+
+def test_of_few_samples_far_inputs_are_not_answered() -> None:
+    few = TrainedModel.train(blobs(30), EDL(), settings=QUICK, posthoc="all")
+    assert set(few.training["posthoc"]["done"]) == {"temperature", "trust"}
+    assert not few.accepts(few.predict(FAR)).any()
 
 
 def test_groups_are_set_aside_whole() -> None:
@@ -458,7 +462,7 @@ def test_too_few_are_refused_with_the_number_needed(plain: TrainedModel) -> None
     with pytest.raises(DataError, match="trust can't be fitted: it needs 50 held-out inputs, got 30; of few"):
         plain.calibrated(blobs(), blobs(30, seed=5), "trust", kind="gaussians")
     with pytest.warns(NescioWarning, match="trust was not fitted: it needs 50"):
-        model = plain.calibrated(blobs(40, seed=7), blobs(30, seed=5))
+        model = plain.calibrated(blobs(24, seed=7), blobs(30, seed=5))
     assert model.posthoc.temperature is not None
     assert model.posthoc.trust is None
 

@@ -287,7 +287,7 @@ def test_a_cross_fitted_trust_is_kept_as_one():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (drawn(49), "features must have 50 rows or more, got 49"),
+        (drawn(24), "features must have 25 rows or more, got 24"),
         (torch.ones(60, 3), "features must differ"),
         (torch.full((60, 3), math.nan), "features must be finite"),
     ],

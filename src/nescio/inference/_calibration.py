@@ -21,7 +21,13 @@ from nescio.opinions.categorical import Prediction
 from nescio.posthoc._distances import MOST_PROTOTYPES, Gaussians
 from nescio.posthoc.state import Posthoc
 from nescio.posthoc.temperature import Temperature
-from nescio.posthoc.trust import LEAST_HELD_OUT, Trust, cross_fitted_distances, half_at_for
+from nescio.posthoc.trust import (
+    LEAST_CROSS_FITTED,
+    LEAST_HELD_OUT,
+    Trust,
+    cross_fitted_distances,
+    half_at_for,
+)
 from nescio.training import Samples
 
 if TYPE_CHECKING:
@@ -135,8 +141,8 @@ class _Material:
         needed = self._too_few(LEAST_HELD_OUT)
         if self.kind == Gaussians.kind:
             raise InputError(f"{needed}; of few, kind neighbours is measured on the training inputs")
-        if len(self.training) < LEAST_HELD_OUT:
-            raise InputError(f"{needed}; of few, {LEAST_HELD_OUT} training inputs would do")
+        if len(self.training) < LEAST_CROSS_FITTED:
+            raise InputError(f"{needed}; of few, {LEAST_CROSS_FITTED} training inputs would do")
         preprocess = self.model.preprocess
         if not self.is_encoded:
             is_text = preprocess.kind is InputKind.TEXTS

@@ -164,9 +164,9 @@ class TrainedModel:
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
                 tenth of the data, at most 5,000 samples, is set aside and not trained on. Of less than 400
-                samples nothing is: trust is measured on the training data themselves, from 50 samples on, and
-                the temperature is fitted to what five more networks, each trained on four fifths, say of the
-                rest, from 25 on. With `fine_tune` or a module of your own, which are not trained again, a
+                samples nothing is: trust is measured on the training data themselves, and the temperature is
+                fitted to what five more networks, each trained on four fifths, say of the rest, both from 25
+                samples on. With `fine_tune` or a module of your own, which are not trained again, a
                 temperature needs 250 samples. What was done is in `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.

@@ -73,8 +73,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         random_state: None, a seed or a numpy RandomState.
         posthoc: What `fit` fits after the training: "temperature", "trust", "all" or "none". For it a tenth
             of the samples, at most 5,000, is set aside and not trained on. Of less than 400 samples nothing
-            is: trust is measured on the training samples themselves, from 50 on, and the temperature is
-            fitted to what five more networks, each trained on four fifths, say of the rest, from 25 on. What
+            is: trust is measured on the training samples themselves, and the temperature is fitted to what
+            five more networks, each trained on four fifths, say of the rest, both from 25 samples on. What
             can't be fitted is left out with a warning; what was done stands in `model_.training["posthoc"]`.
             A sample of no weight has no part in it; other weights count in the training only.
 

@@ -49,6 +49,7 @@ LEAST_HALF_AT = 5e-4
 LARGEST_HALF_AT = 0.01
 MASS_PER_ERROR = 0.25  # that known inputs lose, on average
 LEAST_HELD_OUT = 50  # below it, the farthest of them say little of how far a known input can lie
+LEAST_CROSS_FITTED = 25  # so few tell only what is very far, and that is answered surely without them
 MOST_HELD_OUT = 10_000  # more make a p-value finer than anybody needs, and every prediction slower
 LEAST_TRUST = 1e-6
 _TAIL = 0.02  # share of the held-out inputs whose distances the tail is fitted to
@@ -239,7 +240,7 @@ class Trust:
         that is fitted to the others.
 
         Args:
-            features: Features (N, F) of training inputs, 50 or more, which the training has not formed: rows
+            features: Features (N, F) of training inputs, 25 or more, which the training has not formed: rows
                 of a table, or what a frozen encoder gives. Of more than 8,000 as many are drawn.
             is_unit: Whether features are brought to length one first, as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
@@ -262,7 +263,7 @@ class Trust:
             >>> trust(torch.tensor([[0.0, 0, 0, 0], [9.0, 0, 0, 0]])).round(decimals=2)
             tensor([0.9900, 0.0000])
         """
-        _require_features("features", features, LEAST_HELD_OUT)
+        _require_features("features", features, LEAST_CROSS_FITTED)
         if groups is not None:
             _require_codes("groups", groups, len(features))
         drawn = _drawn(len(features), MOST_PROTOTYPES, torch.Generator().manual_seed(seed))
@@ -444,7 +445,7 @@ def cross_fitted_distances(
     """How far each row lies from the others, without the tenth that it is drawn into, float32 (N,).
 
     Args:
-        features: Features (N, F) of 50 inputs or more, finite.
+        features: Features (N, F) of 25 inputs or more, finite.
         is_unit: Whether they are brought to length one first.
         seed: Seed of the tenths.
         groups: What each row belongs to, int64 (N,), of which none is in two tenths; None where all are on
