@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from nescio.data import open_source
 from nescio.inference.model import TrainedModel
 
 FEW = ("--epochs", 12, "--batch-size", 8, "--learning-rate", 0.01)
@@ -224,8 +226,69 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target, pr
     assert err.endswith(
         f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
     )
+    is_by_default = "; 1% is the default, --max-error 0.05 asks for 5%; or --coverage" in err
+    assert is_by_default is (not target)
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--coverage", 0.5, "--max-error", 0.1), "it goes without --max-error and --confidence"),
+        (("--coverage", 0.5, "--confidence", 0.9), "it goes without --max-error and --confidence"),
+        (("--coverage", 0.5, "--risk", 0.1), "it goes without --max-error and --confidence"),
+        (("--coverage", 0), "--coverage must be above 0 and at most 1, got 0"),
+        (("--max-error", 0.5, "--risk", 0.01), "--risk is the former name of --max-error; give one of them"),
+    ],
+)
+def test_options_of_threshold_that_contradict_each_other(run, model, unseen, words, reason):
+    before = model.read_bytes()
+    code, out, err = run("threshold", model, "--data", unseen, *words)
+    assert (code, out) == (1, "")
+    assert reason in err
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [(), ("--confidence", 0.2), ("--max-error", 0.1)])
+def test_threshold_says_that_the_error_is_the_default_one(run, clouds, tmp_path, words):
+    """700 rows, nearly all of them right: 1% can be promised."""
+    assert run("train", clouds[0], "--out", tmp_path / "run", *FEW, "--posthoc", "none")[0] == 0
+    code, out, err = run("threshold", tmp_path / "run", "--data", clouds[1], *words)
+    assert (code, err) == (0, "")
+    note = (
+        "1% is the default; --max-error 0.05 asks for 5%, --coverage 0.9 for the surest nine in ten without "
+        "a promise"
+    )
+    expected = [] if "--max-error" in words else [note]
+    assert out.splitlines()[1:] == expected
+
+
+def test_a_coverage_out_of_reach_is_not_offered_again(run, clouds, tmp_path):
+    """With ReLU evidence half of the rows have none: no rule answers nine in ten."""
+    words = ("--method", "edl", "--set", "evidence=relu", "--epochs", 1, "--posthoc", "none")
+    assert run("train", clouds[0], "--out", tmp_path / "run", *words)[0] == 0
+    model = TrainedModel.load(tmp_path / "run")
+    head = [layer for layer in model.module.modules() if isinstance(layer, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        head.weight.copy_(head.weight[:1].repeat(2, 1))  # both classes have the same evidence
+        head.bias.zero_()
+        inputs = open_source(clouds[1]).labelled(model.preprocess).inputs
+        head.bias.fill_(-float(model.module(model.preprocess(inputs))[:, 0].median()))
+    model.save(tmp_path / "half.safetensors")
+    assert model.predict(inputs).is_vacuous.double().mean() == pytest.approx(0.5, abs=0.01)
+    before = (tmp_path / "half.safetensors").read_bytes()
+    words = ("threshold", tmp_path / "half.safetensors", "--data", clouds[1])
+    code, out, err = run(*words, "--coverage", 0.8)
+    assert (code, out) == (1, "")
+    assert "no threshold accepts 80% of the 700 held-out inputs" in err
+    assert "--coverage" not in err
+    code, out, err = run(*words, "--max-error", 0.001)
+    assert (code, out) == (1, "")
+    assert "no threshold promises an error of at most 0.1%" in err
+    assert "--coverage" not in err
+    assert (tmp_path / "half.safetensors").read_bytes() == before
+    assert run(*words, "--coverage", 0.4)[0] == 0
 
 
 def test_sets_are_kept_in_the_model_and_shown(run, model, photos, unseen):
