@@ -537,7 +537,7 @@ class TrainedModel:
         return cls(**parts._asdict())
 
     def export_program(self, path: str | Path) -> None:
-        """Write a torch.export program that takes raw inputs, see `nescio.inference.export`.
+        """Write a torch.export program that takes prepared inputs, see `nescio.inference.export`.
 
         Args:
             path: The file to write, .pt2.
@@ -545,7 +545,7 @@ class TrainedModel:
         export_program(self, path)
 
     def export_onnx(self, path: str | Path) -> None:
-        """Write an ONNX file that takes raw inputs, see `nescio.inference.export`.
+        """Write an ONNX file that takes prepared inputs, see `nescio.inference.export`.
 
         Args:
             path: The file to write, .onnx.
