@@ -300,10 +300,11 @@ class TrainedModel:
                 raise DataError(f"{name} can't be fitted: {reason}")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
         fitted = self.with_posthoc(calibration.posthoc)
-        described = {**fitted.training, "posthoc": summary_of(calibration, samples, posthoc)}
-        if calibration.posthoc is None:
-            return replace(fitted, training=described)
-        described[CALIBRATED_ON] = digest_of(samples)
+        described = {
+            **fitted.training,
+            "posthoc": summary_of(calibration, samples, posthoc),
+            CALIBRATED_ON: digest_of(samples),
+        }
         return replace(fitted, training=described, calibrated_on=SeenSamples.of(samples.inputs))
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
