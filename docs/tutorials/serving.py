@@ -109,4 +109,5 @@ service.returncode
 # With `pip install 'nescio[cluster]'`, `--on ray` makes the parts on all machines of a Ray cluster, which must see the same
 # files; `.parquet` instead of `.csv` is smaller and faster to read. `torchrun --no-python --nproc-per-node 2 nescio train ...`
 # trains on several processes. `nescio export wines.safetensors --onnx wines.onnx` (`pip install 'nescio[onnx]'`) writes a
-# model that needs neither nescio nor torch: from raw inputs to probabilities, belief and uncertainty.
+# model that needs neither nescio nor torch: from the numbers of a row to probabilities, belief and uncertainty; it prints
+# which numbers in which order.

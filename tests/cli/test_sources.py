@@ -29,6 +29,9 @@ class Model:
     training: ClassVar[dict] = {}
     preprocess = ImagePreprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
 
+    def was_calibrated_on(self, data):
+        return False
+
 
 def test_a_size_of_nothing_is_refused(tmp_path):
     (tmp_path / "photos").mkdir()
@@ -131,7 +134,8 @@ def test_files_are_looked_for_in_the_folder_given(tmp_path, opened):
 
 @pytest.mark.parametrize("opened", [open_for, open_training, open_unseen, open_for_promise])
 def test_labels_are_taken_from_the_column_named(tmp_path, opened):
-    model = SimpleNamespace(preprocess=TextPreprocess(WORDS, 4, "question"), training={}, seen=None)
+    model = Model()
+    model.preprocess = TextPreprocess(WORDS, 4, "question")
     (tmp_path / "q.csv").write_text("intent,question,label\ngreet,hello,x\nleave,bye,y\n")
     assert opened(model, str(tmp_path / "q.csv"), None).classes == ("x", "y")
     assert opened(model, str(tmp_path / "q.csv"), None, "intent").classes == ("greet", "leave")

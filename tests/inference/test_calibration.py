@@ -423,6 +423,7 @@ def test_an_existing_model_is_calibrated(plain: TrainedModel) -> None:
     without = model.calibrated(blobs(), blobs(300, seed=5), "none")
     assert without.posthoc is None
     assert without.training.keys().isdisjoint({"posthoc", "calibrated_on"})
+    assert without.calibrated_on is None
 
 
 def test_calibrating_again_forgets_what_was_fitted_before(plain: TrainedModel) -> None:
@@ -448,6 +449,25 @@ def test_what_the_model_was_trained_on_is_refused_and_what_it_was_calibrated_on_
     calibrated = trained.calibrated(data, blobs(300, seed=5))
     other = trained.calibrated(data, blobs(300, seed=6))
     assert calibrated.training["calibrated_on"] != other.training["calibrated_on"]
+    assert torch.equal(calibrated.seen.digests, trained.seen.digests)  # which stay what was trained on
+    held_out = blobs(300, seed=5)
+    for part in (held_out, held_out.take(torch.arange(300).flip(0)), held_out.take(torch.arange(1, 300))):
+        assert calibrated.was_calibrated_on(part)
+        assert not other.was_calibrated_on(part)
+        assert not trained.was_calibrated_on(part)
+    assert not calibrated.with_posthoc(None).was_calibrated_on(held_out)
+    assert not calibrated.was_calibrated_on(data)
+    with pytest.raises(DataError, match="classes that the model never saw: x"):
+        calibrated.was_calibrated_on(replace(held_out, classes=("a", "b", "x")))
+
+
+def test_calibration_data_that_are_all_the_same_are_known_as_a_whole(plain: TrainedModel) -> None:
+    same = Table(torch.ones(100, 8), torch.arange(100) % 3, CLASSES, "the same")
+    model = plain.calibrated(blobs(), same, "temperature")
+    assert model.calibrated_on is not None
+    assert model.calibrated_on.chance == 1
+    assert model.was_calibrated_on(same)
+    assert not model.was_calibrated_on(same.take(torch.arange(99)))  # any new sample is such a row
 
 
 def test_calibration_data_of_other_classes_are_refused(plain: TrainedModel) -> None:

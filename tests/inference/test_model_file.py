@@ -307,3 +307,35 @@ def test_parts_of_a_network_may_be_called_as_what_is_kept_beside_it(tmp_path):
     ):
         model.save(tmp_path / "m.safetensors")
     assert TrainedModel.load(tmp_path / "m.safetensors", network=WithTrust()).seen is not None
+
+
+def test_the_digests_of_calibration_data_are_in_the_file_and_one_without_them_loads(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(400, 4, generator=generator)
+    table = Table(rows, (rows[:, 0] > 0).long(), ("a", "b"), "halves")
+    known, held_out = table.take(torch.arange(300)), table.take(torch.arange(300, 400))
+    model = TrainedModel.train(known, settings=TrainingSettings(epochs=1, learning_rate=0.01))
+    assert "calibrated_on.digests" not in _saved(model, tmp_path).tensors
+    calibrated = model.calibrated(known, held_out, "temperature")
+    tensors, header = _saved(calibrated, tmp_path)
+    again = TrainedModel.load(tmp_path / "m.safetensors")
+    assert torch.equal(again.calibrated_on.digests, calibrated.calibrated_on.digests)
+    assert again.calibrated_on.to_dict() == calibrated.calibrated_on.to_dict()
+    assert torch.equal(again.seen.digests, model.seen.digests)
+    shuffled = held_out.take(torch.arange(100).flip(0))
+    assert again.was_calibrated_on(shuffled)
+    # As before there were any: what is exactly the same is known again, and nothing else.
+    del tensors["calibrated_on.digests"]
+    write_tensors(tmp_path / "gone.safetensors", tensors, header)
+    del header["calibrated_on"]
+    write_tensors(tmp_path / "former.safetensors", tensors, header)
+    for name in ("gone", "former"):
+        former = TrainedModel.load(tmp_path / f"{name}.safetensors")
+        assert former.calibrated_on is None
+        assert former.was_calibrated_on(held_out)
+        assert not former.was_calibrated_on(shuffled)
+
+
+def _saved(model, folder):
+    model.save(folder / "m.safetensors")
+    return read_tensors(folder / "m.safetensors")

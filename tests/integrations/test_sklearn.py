@@ -120,6 +120,21 @@ def test_no_rule_is_made_from_training_data():
         classifier.set_abstention(X[:600], y[:600], max_error=0.3)
 
 
+def test_no_rule_is_made_from_what_the_model_was_calibrated_on():
+    X, y = make_blobs(900, centers=3, random_state=0)
+    classifier = ev.EvidentialClassifier(epochs=5, random_state=0).fit(X[:300], y[:300])
+    blobs = ev.data.Table(
+        torch.from_numpy(X).float(), torch.from_numpy(y), classifier.model_.classes, "blobs"
+    )
+    known = blobs.take(torch.arange(300))
+    held_out = blobs.take(torch.arange(300, 600))
+    classifier.model_ = classifier.model_.calibrated(known, held_out)
+    order = np.random.default_rng(0).permutation(np.arange(300, 600))[:200]
+    with pytest.raises(ev.InputError, match="got 100% that temperature and trust were fitted to"):
+        classifier.set_abstention(X[order], y[order], max_error=0.3)
+    assert classifier.set_abstention(X[600:], y[600:], max_error=0.3).held_out == 300
+
+
 def test_no_rule_is_made_from_what_partial_fit_began_with():
     X, y = make_blobs(600, centers=3, random_state=0)
     classifier = ev.EvidentialClassifier(random_state=0)

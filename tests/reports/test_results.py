@@ -39,6 +39,15 @@ def test_the_figures_are_those_of_the_metrics(found):
 def test_what_the_model_stands_by(found):
     assert found.accepted.tolist() == [True, True, False, False, False]
     assert found.accepted_accuracy == 0.5
+    assert found.accepted_share == 0.4
+    assert found.ood_accepted_share is None
+
+
+def test_what_the_model_stands_by_of_out_of_distribution_inputs(model):
+    ood = Opinion(torch.tensor([[90.0, 0, 0], [0, 2.0, 0], [0, 0, 0], [0, 0, 0.5]]))
+    found = measured(model, EVIDENCE, LABELS, ood)
+    assert found.ood_accepted.tolist() == [True, False, False, False]
+    assert found.ood_accepted_share == 0.25
 
 
 def test_nothing_to_stand_by(model):

@@ -76,6 +76,12 @@ def test_a_rule_is_said(model, data, mixed):
     assert words.Fact("Rule", rule.describe()) in words.facts(ruled, data, "")
 
 
+def test_by_what_the_model_answers(model, mixed):
+    assert words.rule_text(model) == "the default (uncertainty < 0.5)"
+    rule = AbstentionRule.for_coverage(mixed.prediction, mixed.labels, 0.5, "entropy")
+    assert words.rule_text(model.with_rule(rule)) == f"its rule (doubt by entropy < {rule.threshold:.4g})"
+
+
 def test_what_uncertainty_is(model, mixed):
     assert "evidence for each class" in words.uncertainty_sentence(mixed)
     softmax = measure(model, Categorical(torch.tensor([[0.5, 0.3, 0.2]])), torch.tensor([0]), None)
@@ -109,9 +115,12 @@ def test_risk_in_words(model, mixed):
 
 def test_out_of_distribution_in_words(model):
     found = results_of(model, [[9.0, 0, 0]], [0], Opinion(torch.zeros(3, 3)))
-    (said,) = words.ood_sentences(found, "letters")
+    said, answered = words.ood_sentences(found, "letters")
     assert said.startswith("3 inputs of letters are of none of these classes.")
     assert "with a chance of 100%" in said
+    assert answered.endswith("answers all the same: that is 0% of them.")
+    half = Opinion(torch.tensor([[9.0, 0, 0], [0.0, 0, 0]]))
+    assert "that is 50.0% of them" in words.ood_sentences(results_of(model, [[9.0, 0, 0]], [0], half), "x")[1]
 
 
 def test_facts_of_a_table(model, data):

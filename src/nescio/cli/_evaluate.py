@@ -16,6 +16,16 @@ from nescio.errors import InputError
 if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
+# What the rows of measures say that are not called so everywhere. {}: by what the model decides.
+IN_WORDS = {
+    "answered_accuracy": "right where there is any evidence at all",
+    "answered": "inputs with any evidence at all",
+    "accepted_share": "inputs answered by {}",
+    "accepted_error": "wrong ones among these answers",
+}
+OOD_IN_WORDS = {"accepted_share": "OOD inputs answered by {}"}
+EACH_RULE = "its rule or the default"  # of models of which each has another
+
 
 def evaluate(
     models: Annotated[
@@ -84,7 +94,8 @@ def _measure(
         warn_of_seen,
     )
     from nescio.inference._layers import predict_kept
-    from nescio.metrics import detection_summary, summary
+    from nescio.reports._results import measure
+    from nescio.reports._words import rule_text
 
     if data == HELD_OUT_NAME and not Path(data).exists():
         known = open_held_out(model, data_dir)
@@ -94,32 +105,53 @@ def _measure(
     labels = model.labels_of(known)  # before the work of predicting: a class may be unknown
     warn_of_calibrated(model, known, data)
     prediction = predict_kept(model, model.preprocess.inputs_of(known), counting_progress("features"))
-    result: dict[str, Any] = dict(summary(prediction, labels))
     ood_prediction = None
     if ood is not None:
         ood_inputs = open_inputs(model, ood, data_dir)
         ood_prediction = predict_kept(model, ood_inputs, counting_progress("features"))
-        result["ood"] = detection_summary(prediction, ood_prediction)
+    found = measure(model, prediction, labels, ood_prediction)
+    accuracy = found.accepted_accuracy
+    result: dict[str, Any] = {
+        **found.measures,
+        "accepted_by": rule_text(model),
+        "accepted_share": found.accepted_share,
+        "accepted_error": None if accuracy is None else 1 - accuracy,
+    }
+    if ood_prediction is not None:
+        result["ood"] = {**found.ood_measures, "accepted_share": found.ood_accepted_share}
     return Measured(model, known, prediction, ood_prediction, result)
 
 
 def _print_measures(results: dict[str, dict[str, Any]]) -> None:
     """A table of the measures, and one of those with out-of-distribution data; a column for each model."""
-    tables = {"measure": list(results.values())}
-    if all("ood" in result for result in results.values()):
-        tables["ood measure"] = [result["ood"] for result in results.values()]
     columns = ["value"] if len(results) == 1 else list(results)
-    for title, measured in tables.items():
-        # Of all models: an evidential one has measures that softmax has not.
-        rows: dict[str, list[str]] = {}
+    measured = list(results.values())
+    rules = {result["accepted_by"] for result in measured}
+    rule = rules.pop() if len(rules) == 1 else EACH_RULE
+    rows = _rows_of(measured, IN_WORDS, rule)
+    print_table(["measure", *columns], rows)
+    if all("ood" in result for result in measured):
+        rows = _rows_of([result["ood"] for result in measured], OOD_IN_WORDS, rule)
+        print_table(["ood measure", *columns], rows)
+    if rule == EACH_RULE:
+        for name, result in results.items():
+            typer.echo(f"{name} answers by {result['accepted_by']}")
+
+
+def _rows_of(measured: list[dict[str, Any]], in_words: dict[str, str], rule: str) -> list[list[str]]:
+    """A row for each measure that any model has: an evidential one has measures that softmax has not."""
+    rows: dict[str, list[str]] = {}
+    for each in measured:
+        for name, value in each.items():
+            if value is None or isinstance(value, float):
+                label = name
+                if name in in_words:
+                    label = f"{name}: {in_words[name].format(rule)}"
+                rows[name] = [label]
+    for name, row in rows.items():
         for each in measured:
-            for name, value in each.items():
-                if isinstance(value, float):
-                    rows[name] = [name]
-        for name, row in rows.items():
-            for each in measured:
-                row.append(_rounded(each.get(name)))
-        print_table([title, *columns], list(rows.values()))
+            row.append(_rounded(each.get(name)))
+    return list(rows.values())
 
 
 def _rounded(value: float | None) -> str:

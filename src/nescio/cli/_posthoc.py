@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nescio.cli._console import counting_progress
 from nescio.cli._options import DataDir, Label, ModelFile, UnseenData
 from nescio.errors import DataError, InputError, NescioWarning
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nescio.opinions.categorical import Prediction
+
+USUAL_MAX_ERROR = 0.01
+USUAL_CONFIDENCE = 0.95
+OFFERED_COVERAGE = 0.9  # where no promise can be made
 
 
 def calibrate(
@@ -82,33 +91,58 @@ def threshold(
     from nescio.inference.model import TrainedModel
     from nescio.posthoc.abstention import AbstentionRule
 
-    if max_error is None:
+    if max_error is not None and risk is not None:
+        raise InputError("--risk is the former name of --max-error; give one of them")
+    if risk is not None:
         max_error = risk
-    if coverage is not None and not max_error is confidence is None:
-        raise InputError("--coverage makes no promise; it goes without --max-error and --confidence")
-    if coverage is not None and not 0 < coverage <= 1:
-        raise InputError(f"--coverage must be above 0 and at most 1, got {coverage:g}")
+    if coverage is not None:
+        if max_error is not None or confidence is not None:
+            raise InputError("--coverage makes no promise; it goes without --max-error and --confidence")
+        if not 0 < coverage <= 1:
+            raise InputError(f"--coverage must be above 0 and at most 1, got {coverage:g}")
     path = model_path(model)
     trained = TrainedModel.load(path)
     held_out = open_for_promise(trained, data, data_dir, label)
     # As `predict` and the service will ask it: the promise is about their answers.
     prediction = predict_kept(trained, trained.preprocess.inputs_of(held_out), counting_progress("features"))
     labels = trained.labels_of(held_out)
+    is_by_default = coverage is None and max_error is None
+    if max_error is None:
+        max_error = USUAL_MAX_ERROR
+    if confidence is None:
+        confidence = USUAL_CONFIDENCE
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", NescioWarning)
         if coverage is not None:
             rule = AbstentionRule.for_coverage(prediction, labels, coverage, measure)
         else:
-            target = 0.01 if max_error is None else max_error
-            sure = 0.95 if confidence is None else confidence
-            rule = AbstentionRule.for_error(prediction, labels, target, sure, measure)
+            rule = AbstentionRule.for_error(prediction, labels, max_error, confidence, measure)
     if not rule.met:
-        raise DataError(
-            f"{said[-1].message}; or --coverage 0.9, which answers the surest nine in ten and promises "
-            f"nothing. {path} stays as it was"
-        )
+        reason = str(said[-1].message)
+        if is_by_default:
+            reason += f"; {USUAL_MAX_ERROR:.0%} is the default, --max-error 0.05 asks for 5%"
+        if coverage is None and _can_be_covered(prediction, labels, measure):
+            reason += (
+                f"; or --coverage {OFFERED_COVERAGE:g}, which answers the surest nine in ten and promises "
+                "nothing"
+            )
+        raise DataError(f"{reason}. {path} stays as it was")
     trained.with_rule(rule).save(path)
     typer.echo(f"{path}: {rule.describe()}")
+    if is_by_default:
+        typer.echo(
+            f"{USUAL_MAX_ERROR:.0%} is the default; --max-error 0.05 asks for 5%, --coverage "
+            f"{OFFERED_COVERAGE:g} for the surest nine in ten without a promise"
+        )
+
+
+def _can_be_covered(prediction: Prediction, labels: Tensor, measure: str) -> bool:
+    """Whether a rule can answer the share that is offered in place of a promise."""
+    from nescio.posthoc.abstention import AbstentionRule
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NescioWarning)
+        return AbstentionRule.for_coverage(prediction, labels, OFFERED_COVERAGE, measure).met
 
 
 def sets(

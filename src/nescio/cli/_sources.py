@@ -189,30 +189,22 @@ def open_for_promise(
 ) -> LabelledData:
     """Labelled data to make a promise from, which had no part in what the model says."""
     data = open_unseen(model, name, data_dir, label)
-    if _was_calibrated_on(model, data):
+    if model.was_calibrated_on(data):
         raise DataError(
-            f"{name}: temperature and trust of the model were fitted to these data, and no promise made from "
-            "them would hold. Give other data that the model was not trained on"
+            f"{name}: temperature and trust of the model were fitted to these data, or to a part of them, "
+            "and no promise made from them would hold. Give other data that the model was not trained on"
         )
     return data
 
 
-def _was_calibrated_on(model: TrainedModel, data: LabelledData) -> bool:
-    """Whether temperature and trust were fitted to exactly these data."""
-    from nescio.inference._calibration import CALIBRATED_ON
-
-    calibrated_on = model.training.get(CALIBRATED_ON)
-    return calibrated_on is not None and calibrated_on == held_out_digest(model, data)
-
-
 def warn_of_calibrated(model: TrainedModel, data: LabelledData, name: str) -> None:
-    """Say where temperature and trust were fitted to these data."""
+    """Say where temperature and trust were fitted to these data, or to a part of them."""
     import warnings
 
-    if _was_calibrated_on(model, data):
+    if model.was_calibrated_on(data):
         warnings.warn(
-            f"{name}: temperature and trust of the model were fitted to these data; what is measured on them "
-            "is a little too good",
+            f"{name}: temperature and trust of the model were fitted to these data, or to a part of them; "
+            "what is measured on them is a little too good",
             NescioWarning,
             stacklevel=2,
         )

@@ -286,7 +286,14 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
             training[said_of_posthoc] = present.training[said_of_posthoc]
         else:
             training.pop(said_of_posthoc, None)
-    return replace(model, posthoc=present.posthoc, rule=present.rule, sets=present.sets, training=training)
+    return replace(
+        model,
+        posthoc=present.posthoc,
+        rule=present.rule,
+        sets=present.sets,
+        training=training,
+        calibrated_on=present.calibrated_on,
+    )
 
 
 def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:

@@ -12,6 +12,9 @@ A file holds the tensors of the module's state, and beside them a header, which 
     rule        when to abstain; null for none
     sets        conformal sets of classes; null for none, and in files from before there were any
     seen        about the digests of training samples, which are the tensor "seen.digests"; null for none
+    calibrated_on
+                about the digests of the samples that `calibrated` fitted temperature and trust to, which are
+                the tensor "calibrated_on.digests"; null, or left out by files from before, for none
     posthoc     temperature and trust, which were fitted after the training; the tensors of the trust begin
                 with "trust."; null, or left out by files from before, for neither
     training    a summary of how it was trained
@@ -53,7 +56,8 @@ if TYPE_CHECKING:
 FORMAT = 3
 # 1: from before preprocessing was one object: `standardize` and `input_shape`. 2: before it was of a kind.
 FORMER_FORMATS = (1, 2)
-SEEN, DIGESTS = "seen", "digests"  # of what was trained on: seen.digests
+# Of what was trained on, and of what was calibrated on: seen.digests, calibrated_on.digests.
+SEEN, CALIBRATED, DIGESTS = "seen", "calibrated_on", "digests"
 TRUST = "trust"  # how the names of the tensors of a trust begin
 ENCODER = "encoder"  # how the names of a frozen encoder's tensors begin
 
@@ -84,6 +88,7 @@ class ModelParts(NamedTuple):
     sets: ConformalSets | None
     seen: SeenSamples | None
     posthoc: Posthoc | None
+    calibrated_on: SeenSamples | None
 
 
 def write_model(path: Path, model: TrainedModel) -> None:
@@ -95,10 +100,11 @@ def write_model(path: Path, model: TrainedModel) -> None:
     if model.encoder is not None:
         encoder = {"spec": spec_to_dict(model.encoder.spec), "scaling": model.encoder.scaling.to_dict()}
         _add(tensors, ENCODER, model.encoder.module.state_dict())
-    seen = None
-    if model.seen is not None:
-        seen = model.seen.to_dict()
-        _add(tensors, SEEN, {DIGESTS: (model.seen.digests - 2**31).to(torch.int32)})
+    samples: dict[str, dict[str, Any] | None] = {SEEN: None, CALIBRATED: None}
+    for name, known in ((SEEN, model.seen), (CALIBRATED, model.calibrated_on)):
+        if known is not None:
+            samples[name] = known.to_dict()
+            _add(tensors, name, {DIGESTS: (known.digests - 2**31).to(torch.int32)})
     posthoc = None
     if model.posthoc is not None:
         posthoc = model.posthoc.settings()
@@ -112,7 +118,8 @@ def write_model(path: Path, model: TrainedModel) -> None:
         "preprocess": model.preprocess.to_dict(),
         "rule": rule,
         "sets": sets,
-        "seen": seen,
+        SEEN: samples[SEEN],
+        CALIBRATED: samples[CALIBRATED],
         "posthoc": posthoc,
         "training": dict(model.training),
         "versions": {name: importlib.metadata.version(name) for name in VERSIONS_OF},
@@ -156,18 +163,15 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
             f"{path} has format {header.get('format')!r}, this version of nescio reads 1 to {FORMAT}"
         )
     try:
-        digests = None
-        if header.get("seen") is not None:
-            digests = tensors.pop(f"{SEEN}.{DIGESTS}", None)
+        seen = _take_samples(SEEN, header, tensors)
+        calibrated_on = _take_samples(CALIBRATED, header, tensors)
         posthoc = None
         if header.get("posthoc") is not None:
             posthoc = Posthoc.from_parts(header["posthoc"], named(tensors, TRUST))
             for name in posthoc.tensors():  # a user's network may have a part of that name too
                 del tensors[f"{TRUST}.{name}"]
-        parts = _parts_from_header(header, tensors, module, method)._replace(posthoc=posthoc)
-        if digests is not None:
-            seen = SeenSamples.from_dict(header["seen"], digests.long() + 2**31)
-            parts = parts._replace(seen=seen)
+        parts = _parts_from_header(header, tensors, module, method)
+        parts = parts._replace(seen=seen, posthoc=posthoc, calibrated_on=calibrated_on)
         _check_parts(parts)
         if parts.encoder is not None:
             of_encoder = named(tensors, ENCODER)
@@ -180,6 +184,16 @@ def read_model(path: Path, module: nn.Module | None, method: Method | type[Metho
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelFileError(f"{path} does not fit together: {reason}") from error
     return parts
+
+
+def _take_samples(name: str, header: Mapping[str, Any], tensors: dict[str, Tensor]) -> SeenSamples | None:
+    """The samples that the header tells of by this name; their digests are taken out of the tensors."""
+    if header.get(name) is None:
+        return None
+    digests = tensors.pop(f"{name}.{DIGESTS}", None)
+    if digests is None:
+        return None
+    return SeenSamples.from_dict(header[name], digests.long() + 2**31)
 
 
 def _without(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -232,8 +246,9 @@ def _parts_from_header(
         training=header["training"],
         encoder=_encoder_from_header(header.get("encoder"), named(tensors, ENCODER)),
         sets=sets,
-        seen=None,  # its digests are among the tensors
+        seen=None,  # what has tensors of its own is read beside this
         posthoc=None,
+        calibrated_on=None,
     )
 
 

@@ -1,4 +1,9 @@
-"""Export of a model for production: raw inputs to named tensors, as a torch.export program or as ONNX."""
+"""Export of a model for production: prepared inputs to named tensors, as a torch.export program or as ONNX.
+
+A file takes what `model.preprocess.prepare` gives, for any number N of inputs: the pixels of images in
+their size and rows as numbers (`preprocess.schema.features` names them), float32; or the ids of tokens,
+int64. Scaling is part of the file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,9 @@ if TYPE_CHECKING:
 
 
 def export_program(model: TrainedModel, path: str | Path) -> None:
-    """Write a torch.export program that takes raw inputs (N, *input_shape) in float32, for any N.
+    """Write a torch.export program that takes inputs (N, *input_shape) as `preprocess.prepare` gives them.
+
+    They are float32, of texts int64, for any N.
 
     Args:
         model: One whose method does not draw at random.
@@ -41,10 +48,11 @@ def export_program(model: TrainedModel, path: str | Path) -> None:
 
 
 def export_onnx(model: TrainedModel, path: str | Path) -> None:
-    """Write an ONNX file that takes raw inputs (N, *input_shape) in float32, for any N.
+    """Write an ONNX file that takes inputs (N, *input_shape) as `preprocess.prepare` gives them.
 
-    Its metadata say what the numbers mean, as JSON: nescio.classes, nescio.method, nescio.preprocess, and
-    nescio.rule, nescio.sets and nescio.posthoc, which are null where the model has none.
+    They are float32, of texts int64, for any N. The file's metadata say what the numbers mean, as JSON:
+    nescio.classes, nescio.method, nescio.preprocess, and nescio.rule, nescio.sets and nescio.posthoc, which
+    are null where the model has none.
 
     Args:
         model: One whose method does not draw at random.
@@ -136,7 +144,7 @@ def _name_batch(graph: Any) -> None:
 
 
 class _WholeModel(nn.Module):
-    """From raw inputs to named tensors."""
+    """From prepared inputs to named tensors."""
 
     def __init__(self, model: TrainedModel) -> None:
         super().__init__()

@@ -104,6 +104,8 @@ class TrainedModel:
         seen: Digests of what it was trained on, so that no promise is made from it; None for models from
             before there were any.
         posthoc: What becomes of a prediction before it is said: temperature and trust; None for nothing.
+        calibrated_on: Digests of what `calibrated` fitted temperature and trust to, so that no promise is
+            made from it; None for nothing, and for models from before there were any.
 
     Example:
         >>> import nescio
@@ -128,6 +130,7 @@ class TrainedModel:
     sets: ConformalSets | None = None
     seen: SeenSamples | None = None
     posthoc: Posthoc | None = None
+    calibrated_on: SeenSamples | None = None
 
     @classmethod
     def train(
@@ -300,10 +303,12 @@ class TrainedModel:
                 raise DataError(f"{name} can't be fitted: {reason}")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
         fitted = self.with_posthoc(calibration.posthoc)
-        described = {**fitted.training, "posthoc": summary_of(calibration, samples, posthoc)}
-        if calibration.posthoc is not None:
-            described[CALIBRATED_ON] = digest_of(samples)
-        return replace(fitted, training=described)
+        described = {
+            **fitted.training,
+            "posthoc": summary_of(calibration, samples, posthoc),
+            CALIBRATED_ON: digest_of(samples),
+        }
+        return replace(fitted, training=described, calibrated_on=SeenSamples.of(samples.inputs))
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
         """Return the same model with another temperature and trust, or with none, without rule and sets.
@@ -335,7 +340,31 @@ class TrainedModel:
         training = dict(self.training)
         for said_of_the_former in ("posthoc", CALIBRATED_ON):
             training.pop(said_of_the_former, None)
-        return replace(self, posthoc=posthoc, rule=None, sets=None, training=training)
+        return replace(self, posthoc=posthoc, rule=None, sets=None, training=training, calibrated_on=None)
+
+    def was_calibrated_on(self, data: LabelledData) -> bool:
+        """Say whether `calibrated` fitted temperature and trust to these data, or to a part of them.
+
+        It does where more than a twentieth of them is surely among what it was given: no promise made from
+        such data would hold. What `train` set aside is in `seen`.
+
+        Args:
+            data: Data of the model's classes, in any order.
+
+        Returns:
+            Whether it was. Of a model from before there were digests, whether it was to exactly these.
+
+        Raises:
+            DataError: If the model was calibrated, and the data has a class that it never saw.
+        """
+        calibrated_on = self.training.get(CALIBRATED_ON)
+        if calibrated_on is None:
+            return False
+        samples = samples_of(self, data)
+        if self.calibrated_on is not None and self.calibrated_on.are_seen(samples.inputs):
+            return True
+        # Where too many samples are equal to tell by them, all together do.
+        return bool(calibrated_on == digest_of(samples))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -569,7 +598,7 @@ class TrainedModel:
         return cls(**parts._asdict())
 
     def export_program(self, path: str | Path) -> None:
-        """Write a torch.export program that takes raw inputs, see `nescio.inference.export`.
+        """Write a torch.export program that takes prepared inputs, see `nescio.inference.export`.
 
         Args:
             path: The file to write, .pt2.
@@ -577,7 +606,7 @@ class TrainedModel:
         export_program(self, path)
 
     def export_onnx(self, path: str | Path) -> None:
-        """Write an ONNX file that takes raw inputs, see `nescio.inference.export`.
+        """Write an ONNX file that takes prepared inputs, see `nescio.inference.export`.
 
         Args:
             path: The file to write, .onnx.

@@ -365,8 +365,8 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             The rule.
 
         Raises:
-            InputError: If y holds a label that was never seen, X holds what was trained on, or there is no
-                such measure.
+            InputError: If y holds a label that was never seen, X holds what was trained on or what
+                `model_.calibrated` was given, or there is no such measure.
         """
         check_is_fitted(self, "model_")
         inputs, labels = self._validated_pair(X, y, reset=False)
@@ -377,6 +377,12 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise InputError(
                 "X must hold held-out samples, as no promise made from training data holds, got "
                 f"{seen.share_of(inputs):.0%} that the classifier was trained on"
+            )
+        calibrated_on = self.model_.calibrated_on
+        if calibrated_on is not None and calibrated_on.are_seen(inputs):
+            raise InputError(
+                "X must hold other samples than those of `calibrated`, as no promise made from those holds, "
+                f"got {calibrated_on.share_of(inputs):.0%} that temperature and trust were fitted to"
             )
         codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
         prediction = self.model_.predict(inputs)

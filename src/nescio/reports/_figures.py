@@ -66,7 +66,7 @@ def risk_coverage_figure(results: Results) -> Figure:
     point = None
     accuracy = results.accepted_accuracy
     if accuracy is not None:
-        point = (float(results.accepted.double().mean()), 1 - accuracy)
+        point = (results.accepted_share, 1 - accuracy)
     RiskCoverageDisplay(results.risks.coverage, results.risks.risk, working_point=point).plot(axes)
     add_heading(figure, axes, "What is gained by leaving some out?", columns=1)
     return figure

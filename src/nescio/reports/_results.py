@@ -66,6 +66,7 @@ class Results:
         risks: The error of what is answered, by how much is answered.
         ood: What the model says of out-of-distribution inputs; None where there are none.
         ood_measures: The figures of `nescio.metrics.detection_summary`; empty where there are none.
+        ood_accepted: Whether the model stands by its answers to these, bool (M,); None where there are none.
     """
 
     prediction: Prediction
@@ -80,6 +81,7 @@ class Results:
     risks: RiskCoverage
     ood: Prediction | None
     ood_measures: dict[str, float]
+    ood_accepted: Tensor | None
 
     @property
     def count(self) -> int:
@@ -116,6 +118,18 @@ class Results:
     def is_guessing(self) -> bool:
         """Whether always giving the most frequent class could be as good."""
         return self.interval.low <= self.most_frequent[1]
+
+    @property
+    def accepted_share(self) -> float:
+        """Share of the inputs whose answers the model stands by."""
+        return float(self.accepted.double().mean())
+
+    @property
+    def ood_accepted_share(self) -> float | None:
+        """The same of the out-of-distribution inputs; None where there are none."""
+        if self.ood_accepted is None:
+            return None
+        return float(self.ood_accepted.double().mean())
 
     @property
     def accepted_accuracy(self) -> float | None:
@@ -175,8 +189,10 @@ def measure(model: TrainedModel, prediction: Prediction, labels: Tensor, ood: Pr
     right = right_answers(prediction, labels)
     share = float(right.double().mean())
     detected = {}
+    ood_accepted = None
     if ood is not None:
         detected = detection_summary(prediction, ood)
+        ood_accepted = model.accepts(ood).cpu()
     return Results(
         prediction=prediction,
         labels=labels,
@@ -190,4 +206,5 @@ def measure(model: TrainedModel, prediction: Prediction, labels: Tensor, ood: Pr
         risks=risk_coverage(prediction.uncertainty, right),
         ood=ood,
         ood_measures=detected,
+        ood_accepted=ood_accepted,
     )

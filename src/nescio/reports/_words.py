@@ -98,7 +98,7 @@ def _abstention_sentence(model: TrainedModel, results: Results, kind: str) -> st
         begin = f"The model says “I do not know” where its uncertainty is {DEFAULT_MAX_UNCERTAINTY} or more"
     else:
         begin = f"The model says “I do not know” by a rule, which {model.rule.describe()}"
-    answered = float(results.accepted.double().mean())
+    answered = results.accepted_share
     accuracy = results.accepted_accuracy
     if accuracy is None:
         return f"{begin}. Here that is always."
@@ -108,6 +108,13 @@ def _abstention_sentence(model: TrainedModel, results: Results, kind: str) -> st
         f"{begin}. Here it is {percent(1 - answered)} of the {kind}; of the answers that are left, "
         f"{percent(accuracy)} are right."
     )
+
+
+def rule_text(model: TrainedModel) -> str:
+    """By what the model decides which answers it stands by, part of a sentence."""
+    if model.rule is None:
+        return f"the default (uncertainty < {DEFAULT_MAX_UNCERTAINTY:g})"
+    return f"its rule (doubt by {model.rule.measure} < {model.rule.threshold:.4g})"
 
 
 def uncertainty_sentence(results: Results) -> str:
@@ -180,12 +187,15 @@ def risk_rows(results: Results) -> list[Fact]:
 def ood_sentences(results: Results, name: str) -> list[str]:
     """What out-of-distribution inputs are, and how well they are noticed."""
     assert results.ood is not None
+    assert results.ood_accepted_share is not None
     auroc = results.ood_measures[doubt_measure(results) + "_auroc"]
     return [
         f"{len(results.ood):,} inputs of {name} are of none of these classes. A good model is more "
         "uncertain of them than of inputs that it knows. Take one of each: with a chance of "
         f"{percent(auroc)} the one that is out of distribution is the more uncertain one (AUROC; 50% is a "
-        "guess, 100% is perfect)."
+        "guess, 100% is perfect).",
+        f"Where the model does not say “I do not know” it answers all the same: that is "
+        f"{percent(results.ood_accepted_share)} of them.",
     ]
 
 
