@@ -96,6 +96,17 @@ def test_csv_a_row_of_gaps_within_the_table_has_no_label(tmp_path):
         from_csv(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize(
+    ("missing", "how_many"), [([4], "1 of 30 rows has none"), ([4, 9], "2 of 30 rows have none")]
+)
+def test_rows_without_a_label_say_where_and_what_to_do(missing, how_many):
+    lines = [f"{row * row % 7},{'' if row in missing else 'ab'[row % 2]}" for row in range(30)]
+    content = ("x,kind\n" + "\n".join(lines)).encode()
+    expected = f"a.csv, line 6, column kind: a label expected, got ''; {how_many}: write the label, or remove"
+    with pytest.raises(DataError, match=expected):
+        open_source("a.csv", content).labelled()
+
+
 def test_csv_without_the_column_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("x,label\n1,a\n2,b\n")
     with pytest.raises(InputError, match="no column 'kind'; its columns: x, label"):

@@ -124,10 +124,14 @@ class TableFile(Source):
         """Of the column of labels; every row must have one, and as many cells as the others."""
         column = self._label_column()
         cells = self._content.column(column)
-        for index, cell in enumerate(cells):
-            if is_no_label(cell):
-                where = f"{self._content.place_of(index)}, column {self.label_name}"
-                raise DataError(f"{where}: a label expected, got {cell!r}")
+        missing = [index for index, cell in enumerate(cells) if is_no_label(cell)]
+        if missing:
+            first = missing[0]
+            where = f"{self._content.place_of(first)}, column {self.label_name}"
+            how_many = f"{len(missing):,} of {len(cells):,} rows {'has' if len(missing) == 1 else 'have'} none"
+            raise DataError(
+                f"{where}: a label expected, got {cells[first]!r}; {how_many}: write the label, or remove the row"
+            )
         return Labels(*counted(self._place.short_name, cells))
 
     def labelled(self, preprocess: Preprocess | None = None) -> Table | Texts:
