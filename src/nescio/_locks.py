@@ -48,7 +48,8 @@ def one_at_a_time(path: Path, on_wait: Callable[[str], None], *, keep: bool = Tr
 def _require_lock_file(path: Path) -> None:
     """Make the file where it is not there.
 
-    That a folder such as /proc takes no files looks to filelock as if another process had just removed its own.
+    That a folder such as /proc takes no files looks to filelock as if another process had just removed its
+    own.
     """
     if not path.exists():
         path.touch()

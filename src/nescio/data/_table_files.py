@@ -367,8 +367,8 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
 def _arrow_reader(content: bytes) -> pa.BufferReader:
     """A file of pyarrow with a copy of this content in memory of its own.
 
-    Its threads let go of a file later than they give the table. Python's bytes can be let go of only by who holds
-    the interpreter's lock, and a thread that asks for that while the process ends aborts the process.
+    Its threads let go of a file later than they give the table. Python's bytes can be let go of only by who
+    holds the interpreter's lock, and a thread that asks for that while the process ends aborts the process.
     """
     import pyarrow as pa
 
