@@ -11,8 +11,8 @@ ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or t
 Label = Annotated[
     str | None,
     typer.Option(
-        help="The labels' column of a table. Default: label, class, target or y, else the last; where a model is "
-        "measured, that of its training."
+        help="The labels' column of a table. Default: label, class, target or y, else the last; where a "
+        "model is measured, that of its training."
     ),
 ]
 UnseenData = Annotated[
