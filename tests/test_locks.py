@@ -31,6 +31,20 @@ def test_a_lock_that_another_has_is_waited_for(tmp_path):
     assert order == ["another process", "held"]
 
 
+def test_a_holder_that_can_not_be_read_is_another_process(tmp_path):
+    held = FileLock(tmp_path / "lock")
+    held.acquire()
+    (tmp_path / "lock").write_bytes(b"\xff")
+    said = []
+
+    def release(holder):
+        said.append(holder)
+        held.release()
+
+    with one_at_a_time(tmp_path / "lock", release):
+        assert said == ["another process"]
+
+
 def test_it_is_released_after_an_error(tmp_path):
     try:
         with one_at_a_time(tmp_path / "lock", lambda _: None):
