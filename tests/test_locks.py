@@ -2,8 +2,10 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
-from filelock import FileLock
+import pytest
+from filelock import FileLock, Timeout
 
 from nescio._locks import one_at_a_time
 
@@ -27,6 +29,20 @@ def test_a_lock_that_another_has_is_waited_for(tmp_path):
     with one_at_a_time(tmp_path / "lock", release):
         order.append("held")
     assert order == ["another process", "held"]
+
+
+def test_a_holder_that_can_not_be_read_is_another_process(tmp_path):
+    held = FileLock(tmp_path / "lock")
+    held.acquire()
+    (tmp_path / "lock").write_bytes(b"\xff")
+    said = []
+
+    def release(holder):
+        said.append(holder)
+        held.release()
+
+    with one_at_a_time(tmp_path / "lock", release):
+        assert said == ["another process"]
 
 
 def test_it_is_released_after_an_error(tmp_path):
@@ -65,6 +81,35 @@ with one_at_a_time(pathlib.Path(sys.argv[1]), lambda _: None, keep=False):
         assert path.read_text() == f"process {os.getpid()} on {platform.node()}"
     assert said == [f"process {other.pid} on {platform.node()}"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files")
+def test_a_folder_that_takes_no_files_is_an_error_and_nothing_to_wait_for():
+    waited = []
+
+    def waits(holder):
+        waited.append(holder)
+        raise AssertionError(holder)  # else it would wait forever
+
+    with pytest.raises(FileNotFoundError), one_at_a_time(Path("/proc/.lock"), waits):
+        pass
+    assert waited == []
+
+
+def test_a_lock_whose_file_has_just_gone_is_waited_for(tmp_path, monkeypatch):
+    """As where another process has removed it; who it was is not known."""
+    real = FileLock.acquire
+    said = []
+
+    def acquire(lock, timeout=None):
+        if timeout == 0:
+            raise Timeout(lock.lock_file)
+        return real(lock)
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    with one_at_a_time(tmp_path / "lock", said.append):
+        assert (tmp_path / "lock").exists()
+    assert said == ["another process"]
 
 
 def test_torch_is_not_waited_for():

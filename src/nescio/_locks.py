@@ -19,12 +19,16 @@ def one_at_a_time(path: Path, on_wait: Callable[[str], None], *, keep: bool = Tr
 
     on_wait: called once where another process has it, with words for who that is.
     keep: whether the file stays afterwards, for the next one.
+
+    Raises:
+        OSError: If the folder takes no such file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
+        _require_lock_file(path)
         on_wait(_holder(path))
         lock.acquire()
     try:
@@ -39,6 +43,16 @@ def one_at_a_time(path: Path, on_wait: Callable[[str], None], *, keep: bool = Tr
             else:
                 path.unlink()
         lock.release()
+
+
+def _require_lock_file(path: Path) -> None:
+    """Make the file where it is not there.
+
+    That a folder such as /proc takes no files looks to filelock as if another process had just removed its
+    own.
+    """
+    if not path.exists():
+        path.touch()
 
 
 def _holder(path: Path) -> str:

@@ -103,7 +103,7 @@ def test_the_held_out_part_of_a_table_that_says_itself_how_to_split(run, clouds,
 
 
 def test_labels_of_every_command_are_in_the_column_named(run, clouds, tmp_path):
-    """Without --label they would be in column y, which holds numbers here."""
+    """The column called y, which holds numbers here, is not taken for that of the labels."""
     tables = []
     for number, path in enumerate(clouds):
         _, *rows = path.read_text().splitlines()
@@ -123,7 +123,7 @@ def test_labels_of_every_command_are_in_the_column_named(run, clouds, tmp_path):
         words = (command, tmp_path / "run", "--data", data, *options)
         code, out, err = run(*words)
         assert (code, out) == (1, ""), command
-        assert "the model needs the columns y" in err
+        assert f"{data.name} has no column 'label', which held the labels in training" in err
         code, out, err = run(*words, "--label", "kind")
         assert code == 0, err
         if command == "calibrate":  # promises need others than those it was fitted to

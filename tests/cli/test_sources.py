@@ -94,7 +94,7 @@ def test_labelled_data_comes_as_the_model_needs_it(tmp_path):
 
 
 def test_a_model_of_texts_is_tested_on_a_folder_and_on_a_table_with_another_name(tmp_path):
-    model = SimpleNamespace(preprocess=TextPreprocess(WORDS, 4, "question"))
+    model = SimpleNamespace(preprocess=TextPreprocess(WORDS, 4, "question"), training={})
     for place, text in (("greet/1.txt", "hello"), ("leave/2.txt", "bye")):
         (tmp_path / "texts" / place).parent.mkdir(parents=True)
         (tmp_path / "texts" / place).write_text(text)
@@ -139,3 +139,20 @@ def test_labels_are_taken_from_the_column_named(tmp_path, opened):
     (tmp_path / "q.csv").write_text("intent,question,label\ngreet,hello,x\nleave,bye,y\n")
     assert opened(model, str(tmp_path / "q.csv"), None).classes == ("x", "y")
     assert opened(model, str(tmp_path / "q.csv"), None, "intent").classes == ("greet", "leave")
+
+
+@pytest.mark.parametrize("opened", [open_for, open_training, open_unseen, open_for_promise])
+def test_labels_of_texts_are_where_they_were_in_training(tmp_path, opened):
+    model = SimpleNamespace(
+        preprocess=TextPreprocess(WORDS, 4, "question"),
+        training={"held_out": {"data": "elsewhere.csv", "label_column": "intent"}},
+        seen=None,
+    )
+    (tmp_path / "q.csv").write_text("intent,question,number\ngreet,hello,1\nleave,bye,2\n")
+    assert opened(model, str(tmp_path / "q.csv"), None).classes == ("greet", "leave")
+    assert opened(model, str(tmp_path / "q.csv"), None, "number").classes == ("1", "2")
+    (tmp_path / "bare.csv").write_text("number,question\n1,hello\n2,bye\n")
+    with pytest.raises(
+        DataError, match=r"bare.csv has no column 'intent', which held the labels in training"
+    ):
+        opened(model, str(tmp_path / "bare.csv"), None)

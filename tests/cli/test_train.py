@@ -57,6 +57,9 @@ def test_a_training_that_learned_nothing_ends_with_an_error_that_says_what_to_do
     code, out, err = run("train", tmp_path / "alike.csv", "--out", tmp_path / "run", *words)
     assert code == 1
     assert "held-out accuracy" in out
+    assert out.splitlines()[1].startswith(
+        "No better than guessing: on the held-out data, always giving the most"
+    )
     *_, last = err.splitlines()
     assert last.startswith(f"error: {tmp_path / 'run'} has learned nothing: an accuracy of 0.")
     assert (
@@ -214,10 +217,30 @@ def test_a_label_column_by_its_name(run, flowers, tmp_path):
     assert code == 0
     assert TrainedModel.load(out).classes == ("setosa", "versicolor", "virginica")
     assert TrainedModel.load(out).preprocess.schema.names == ("a", "b", "c", "d")
-    code, _, _ = run("evaluate", out, "--data", path, "--label", "kind", "--json")
+    code, named, _ = run("evaluate", out, "--data", path, "--label", "kind", "--json")
     assert code == 0
+    code, known, _ = run("evaluate", out, "--data", path, "--json")
+    assert (code, known) == (0, named)
+    (tmp_path / "bare.csv").write_text("a,b,c,d\n1,2,3,4\n")
+    code, _, err = run("evaluate", out, "--data", tmp_path / "bare.csv")
+    assert (code, err) == (
+        1,
+        "error: bare.csv has no column 'kind', which held the labels in training (--label names another); "
+        "its columns: a, b, c, d\n",
+    )
     code, _, err = run("evaluate", out, "--data", path, "--label", "sort")
     assert (code, err) == (1, "error: moved.csv has no column 'sort'; its columns: kind, a, b, c, d\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--label", "outcome")])
+def test_the_column_of_the_labels_is_named_in_the_first_line(run, clouds, tmp_path, words):
+    path = tmp_path / "customers.csv"
+    path.write_text(clouds[0].read_text().replace("x,y,z,label", "age,income,calls,outcome"))
+    code, _, err = run("train", path, "--out", tmp_path / "run", "--epochs", 1, *words)
+    assert code == 0
+    expected = "customers: 700 rows, 2 classes in column outcome: mlp, trained from the start"
+    assert err.splitlines()[0] == expected
+    assert TrainedModel.load(tmp_path / "run").training["held_out"]["label_column"] == "outcome"
 
 
 def test_a_column_of_measured_numbers_is_not_taken_for_classes(run, tmp_path):

@@ -83,6 +83,8 @@ def test_a_gap_that_training_never_saw_is_said_to_be_one():
         NumberColumn("age").encode("")
     with pytest.raises(DataError, match=r"a date expected, .*, got ''; training saw no gap here"):
         DateColumn("day", style="year-month-day").encode("")
+    with pytest.raises(DataError, match=r"another text expected, got 'NA'; training saw no gap here"):
+        CategoryColumn("colour", ("blue", "red"), has_other=True).encode("NA")
 
 
 def test_a_category_its_others_and_its_gaps():
@@ -91,7 +93,10 @@ def test_a_category_its_others_and_its_gaps():
     assert CATEGORY.encode("") == (0, 0, 0, 1)
     assert CATEGORY.encode("RED") == (0, 0, 1, 0)
     assert CategoryColumn("ok", ("false", "true"), folds_case=True).encode("TRUE") == (0, 1)
-    assert CategoryColumn("colour", ("blue", "red")).encode("") == (0, 0)
+    assert CategoryColumn("colour", ("blue", "red")).encode("green") == (0, 0)
+    assert CategoryColumn("colour", ("blue", "none")).encode("none") == (0, 1)
+    assert CATEGORY.takes_gaps
+    assert not CategoryColumn("colour", ("blue", "red")).takes_gaps
     assert len(CATEGORY.features) == len(CATEGORY.measured) == 4
 
 

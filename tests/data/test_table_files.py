@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from nescio.data._table_files import ArrowTable, LinesTable, cell_text, cells_of_object, read_table
@@ -206,6 +207,29 @@ def test_parquet_with_lists_and_an_index():
     assert row.cell(0) == "2"  # a column that nobody reads costs nothing
     with pytest.raises(DataError, match="a number, a text"):
         row.cell(1)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_pyarrow_reads_from_memory_of_its_own(suffix, monkeypatch):
+    """Python's bytes, let go of by a thread of pyarrow while the process ends, would abort it."""
+    file = io.BytesIO(b"a,b\n1,x\n2,y")
+    if suffix == ".parquet":
+        file = io.BytesIO()
+        parquet.write_table(pa.table({"a": [1, 2], "b": ["x", "y"]}), file)
+    content = file.getvalue()
+    read_by = {".csv": (arrow_csv, "read_csv"), ".parquet": (parquet, "read_table")}[suffix]
+    real = getattr(*read_by)
+    addresses = []
+
+    def spied(source, *rest):
+        addresses.append(source.read_buffer(len(content)).address)
+        source.seek(0)
+        return real(source, *rest)
+
+    monkeypatch.setattr(*read_by, spied)
+    assert cells_of(read(content, suffix)) == [("1", "x"), ("2", "y")]
+    assert len(addresses) == 1
+    assert addresses[0] != pa.py_buffer(content).address
 
 
 def test_parquet_without_pyarrow(monkeypatch):

@@ -436,6 +436,16 @@ def test_a_full_disk_names_the_file_and_keeps_what_is_finished(
     assert seen == [(37, 37)]
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files")
+def test_a_folder_that_takes_no_files_is_not_waited_for(rows_model, tmp_path):
+    def waits(line):
+        raise AssertionError(line)  # else it would wait forever
+
+    (tmp_path / "x.csv").write_text("1,2,3\n")
+    with pytest.raises(DataError, match=r"/proc/o.csv can't be written: No such file or directory"):
+        predict_to_file(rows_model, [tmp_path / "x.csv"], "/proc/o.csv", on_wait=waits)
+
+
 def test_a_read_only_file_is_refused_before_the_work(rows_model, tmp_path):
     (tmp_path / "x.csv").write_text("1,2,3\n")
     (tmp_path / "o.csv").write_text("precious")

@@ -27,8 +27,24 @@ ROWS = Table(torch.eye(4), torch.tensor([0, 1, 0, 1]), ("a", "b"), "rows")
 def test_small_grey_images_get_a_lenet_and_rows_a_perceptron() -> None:
     lenet = choose_network(images(1, 28))
     assert (lenet.network, lenet.is_frozen, lenet.preprocess) == ("lenet", False, None)
-    assert lenet.reason == "pictures: 4 images of 28 x 28 pixels, grey: lenet, trained from the start"
-    assert choose_network(ROWS).network == "mlp"
+    assert (
+        lenet.reason == "pictures: 4 images of 28 x 28 pixels, grey, 2 classes: lenet, trained from the start"
+    )
+    rows = choose_network(ROWS)
+    assert (rows.network, rows.label_column) == ("mlp", None)
+    assert rows.reason == "rows: 4 rows, 2 classes: mlp, trained from the start"
+
+
+def test_the_column_of_the_labels_is_said_as_it_may_have_been_guessed() -> None:
+    choice = choose_network(ROWS, label_column="outcome")
+    assert choice.label_column == "outcome"
+    assert choice.reason == "rows: 4 rows, 2 classes in column outcome: mlp, trained from the start"
+    assert "2 classes in column (no name): mlp" in choose_network(ROWS, label_column="").reason
+
+
+def test_pictures_without_classes_have_none_to_tell(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((300, 400, 3), np.uint8)).save(tmp_path / "1.png")
+    assert " classes:" not in choose_network(open_source(tmp_path), TinySpec.kind, size=64).reason
 
 
 @pytest.mark.parametrize(("channels", "side", "expected"), [(3, 32, 160), (1, 160, 160), (3, 161, 224)])
@@ -53,6 +69,7 @@ def test_of_a_folder_only_the_headers_are_read_and_the_size_can_be_set(tmp_path:
     assert choice.preprocess is not None
     assert choice.preprocess.input_shape == (3, 64, 64)
     assert choice.preprocess.resize == "crop"
+    assert ", 2 classes: brought to 64 x 64" in choice.reason
     assert "300 x 400" in choice.reason or "400 x 300" in choice.reason
 
 

@@ -552,7 +552,7 @@ def test_the_network_given(iris):
 @pytest.mark.parametrize(
     ("X", "y", "reason"),
     [
-        (np.zeros((4, 2)), [1, 1, 1, 1], "two or more classes, got one class"),
+        (np.zeros((4, 2)), [1, 1, 1, 1], "two or more classes, got one class: 1$"),
         (np.array([[np.nan, 1], [0, 1]]), [0, 1], "NaN"),
         (np.zeros((2, 3, 3, 3, 3)), [0, 1], r"X must be \(n, features\) or images"),
         (np.zeros((2, 8, 8)), [0, 1], "too small for LeNet"),

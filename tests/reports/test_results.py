@@ -36,6 +36,15 @@ def test_the_figures_are_those_of_the_metrics(found):
     assert found.has_evidence
 
 
+def test_guessing_is_an_accuracy_whose_interval_holds_the_share_of_the_largest_class():
+    labels = torch.tensor([0] * 60 + [1] * 40)
+    low, _ = wilson_interval(0.7, 100)
+    assert low < 0.61
+    assert results.is_no_better_than_guessing(0.5, labels)
+    assert results.is_no_better_than_guessing(0.69, labels)
+    assert not results.is_no_better_than_guessing(0.75, labels)
+
+
 def test_what_the_model_stands_by(found):
     assert found.accepted.tolist() == [True, True, False, False, False]
     assert found.accepted_accuracy == 0.5

@@ -13,6 +13,7 @@ from nescio.data._columns import CategoryColumn, NumberColumn
 from nescio.encoders import MLPSpec
 from nescio.inference.model import TrainedModel
 from nescio.methods import EDL, Softmax
+from nescio.serve._openapi import _row_schema
 from nescio.serve.app import create_app
 from nescio.serve.limits import Limits
 
@@ -45,6 +46,13 @@ def call(case, *excluded):
     if case.media_type in ("application/octet-stream", "application/x-npy"):
         excluded = (*excluded, positive_data_acceptance)
     case.call_and_validate(excluded_checks=list(excluded))
+
+
+def test_a_gap_is_allowed_where_training_saw_one():
+    columns = (CategoryColumn("a", ("x", "y"), has_gaps=True), CategoryColumn("b", ("x", "y")))
+    properties = _row_schema(TableSchema(columns))["properties"]
+    assert "null" in properties["a"]["type"]
+    assert "null" not in properties["b"]["type"]
 
 
 def some(examples):

@@ -10,7 +10,10 @@ import typer
 ModelFile = Annotated[str, typer.Argument(help="A model file, .safetensors, or the folder of a run.")]
 Label = Annotated[
     str | None,
-    typer.Option(help="The labels' column of a table. Default: label, class, target or y, else the last."),
+    typer.Option(
+        help="The labels' column of a table. Default: label, class, target or y, else the last; where a "
+        "model is measured, that of its training."
+    ),
 ]
 UnseenData = Annotated[
     str,

@@ -49,6 +49,7 @@ def open_to_train(
     from nescio.data._catalog import in_catalog
     from nescio.data._labels import require_two_classes
     from nescio.data.sources._pictures import PictureSource
+    from nescio.data.sources._tables import TableFile
     from nescio.inference._choice import choose_network
 
     kind, fields = encoder
@@ -70,7 +71,8 @@ def open_to_train(
             choice = replace(choice, reason=f"{choice.reason}, brought to {height} x {width}")
     else:
         whole = source.labelled()
-        choice = choose_network(whole, kind, fine_tune, fields=fields)
+        label_column = source.label_name if isinstance(source, TableFile) else None
+        choice = choose_network(whole, kind, fine_tune, fields=fields, label_column=label_column)
     _require_classes(name, source, whole)
     train, held_out = split(whole, HELD_OUT, seed)
     return Opened(train, held_out, choice)
@@ -93,10 +95,20 @@ def _require_classes(name: str, source: Source, whole: LabelledData) -> None:
 
 
 def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None) -> LabelledData:
-    """Labelled data to test a model on: the test split of a catalog name, or your own."""
-    from nescio.data import open_source
+    """Labelled data to test a model on: the test split of a catalog name, or your own.
 
-    return open_source(name, data_dir=data_dir, label=label).labelled(model.preprocess)
+    The labels of a table are in the column in which they were in training, unless another is named.
+    """
+    from nescio.data import open_source
+    from nescio.data.preprocess import TextPreprocess
+    from nescio.data.sources._tables import TableFile
+
+    source = open_source(name, data_dir=data_dir, label=label)
+    # What rows become says itself where the labels were.
+    if isinstance(source, TableFile) and isinstance(model.preprocess, TextPreprocess):
+        made = model.training.get("held_out") or {}
+        source = source.with_label_of_training(made.get("label_column"), (model.preprocess.column,))
+    return source.labelled(model.preprocess)
 
 
 def open_training(

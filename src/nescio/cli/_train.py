@@ -174,7 +174,12 @@ def train(
     if is_first_process():
         # By this the held-out part is found again, for promises.
         where: dict[str, Any] = {"data": data, "label": label, "drop": drop, "text": text, "group": group}
-        where |= {"seed": seed, "share": HELD_OUT, "sha256": held_out_digest(model, test)}
+        where |= {
+            "label_column": choice.label_column,
+            "seed": seed,
+            "share": HELD_OUT,
+            "sha256": held_out_digest(model, test),
+        }
         model = replace(model, training={**model.training, "held_out": where})
         _save_and_tell(out, model, test, data)
         _require_learned(out, model, how)
@@ -236,12 +241,19 @@ def _print_posthoc(model: TrainedModel) -> None:
 def _print_result(path: Path, model: TrainedModel, test: LabelledData, prediction: Prediction) -> None:
     """What the weights in the file reach on data that had no part in the training."""
     from nescio.metrics import summary
+    from nescio.reports._results import is_no_better_than_guessing
 
-    figures = summary(prediction, model.labels_of(test))
+    labels = model.labels_of(test)
+    figures = summary(prediction, labels)
     typer.echo(
         f"{path}: held-out accuracy {figures['accuracy']:.4f}, "
         f"mean uncertainty {figures['mean_uncertainty']:.3f}"
     )
+    if is_no_better_than_guessing(figures["accuracy"], labels):
+        typer.echo(
+            "No better than guessing: on the held-out data, always giving the most frequent class could be "
+            "as good"
+        )
     if model.training["settings"]["patience"] is not None:
         for line in _kept_epochs(model.training["history"]):
             typer.echo(line)

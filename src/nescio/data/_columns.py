@@ -224,7 +224,7 @@ class CategoryColumn(Column):
         name: Name of the column.
         values: The texts that have a feature of their own.
         has_other: Whether there is a feature for all others. Without one, another text is zero everywhere.
-        has_gaps: Whether there is a feature for gaps. Without one, a gap is another text.
+        has_gaps: Whether there is a feature for gaps. Without one, training saw none, and a gap is refused.
         folds_case: Whether TRUE and true are the same.
 
     Example:
@@ -263,11 +263,11 @@ class CategoryColumn(Column):
 
     @property
     def takes_gaps(self) -> bool:
-        """Always: a gap that training never saw is another text."""
-        return True
+        """Where training saw one."""
+        return self.has_gaps
 
     def encode(self, cell: str) -> tuple[float, ...]:
-        """Every text is one: none is refused."""
+        """Raises DataError where it is a gap that training never saw; every other text is one."""
         encoded = [0.0] * self._num_features
         if self.folds_case:
             cell = cell.lower()
@@ -275,6 +275,8 @@ class CategoryColumn(Column):
             encoded[-1] = 1.0
         elif cell in self._positions:
             encoded[self._positions[cell]] = 1.0
+        elif is_gap(cell):
+            raise DataError(f"one of its values or another text expected, got {_described(cell)}")
         elif self.has_other:
             encoded[len(self.values)] = 1.0
         return tuple(encoded)

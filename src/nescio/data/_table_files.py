@@ -351,7 +351,7 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
     names = [str(position) for position in range(len(cells))]
     try:
         table = arrow_csv.read_csv(
-            pa.BufferReader(content),
+            _arrow_reader(content),
             arrow_csv.ReadOptions(column_names=names),
             arrow_csv.ParseOptions(delimiter=separator, quote_char=False, ignore_empty_lines=False),
             arrow_csv.ConvertOptions(
@@ -362,6 +362,19 @@ def _read_plain_csv(content: bytes, name: str, separator: str) -> TableContent |
         return None  # rows of different lengths
     rows = ArrowTable(name, table.slice(1), cells, first_line=2)
     return rows if _is_header(cells, rows.column) else ArrowTable(name, table, None, first_line=1)
+
+
+def _arrow_reader(content: bytes) -> pa.BufferReader:
+    """A file of pyarrow with a copy of this content in memory of its own.
+
+    Its threads let go of a file later than they give the table. Python's bytes can be let go of only by who
+    holds the interpreter's lock, and a thread that asks for that while the process ends aborts the process.
+    """
+    import pyarrow as pa
+
+    buffer = pa.allocate_buffer(len(content))
+    memoryview(buffer).cast("B")[:] = content
+    return pa.BufferReader(buffer)
 
 
 def _is_plain(content: bytes) -> bool:
@@ -433,10 +446,9 @@ def cells_of_object(content: Any) -> dict[str, str]:
 
 def _read_parquet(content: bytes, name: str) -> TableContent:
     with _explaining_parquet(name):
-        import pyarrow as pa
         from pyarrow import parquet
 
-        table = parquet.read_table(pa.BufferReader(content))
+        table = parquet.read_table(_arrow_reader(content))
     # The index of a frame is kept as a column of its own; it says where a row was, not what it is.
     indices = [column for column in table.column_names if re.fullmatch(r"__index_level_\d+__", column)]
     table = table.drop_columns(indices)
@@ -453,10 +465,9 @@ def parquet_size(content: bytes, name: str) -> tuple[int, int, int]:
         MissingExtraError: If pyarrow is not installed.
     """
     with _explaining_parquet(name):
-        import pyarrow as pa
         from pyarrow import parquet
 
-        notes = parquet.ParquetFile(pa.BufferReader(content)).metadata
+        notes = parquet.ParquetFile(_arrow_reader(content)).metadata
     num_bytes = sum(notes.row_group(group).total_byte_size for group in range(notes.num_row_groups))
     return notes.num_rows, notes.num_columns, num_bytes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ class Choice:
         spec: For pretrained encoders, the spec for inputs of the chosen size; its number of classes is open.
         preprocess: For pretrained encoders, how raw inputs are prepared; None where the data decide.
         reason: One line for people: what was chosen, for what, and how to choose otherwise.
+        label_column: The column of a table that holds the labels; None where they are in none.
     """
 
     network: Network
@@ -42,6 +43,7 @@ class Choice:
     spec: EncoderSpec | None
     preprocess: Preprocess | None
     reason: str
+    label_column: str | None = None
 
 
 def choose_network(
@@ -50,6 +52,7 @@ def choose_network(
     fine_tune: bool = False,
     size: int | None = None,
     fields: Mapping[str, Any] | None = None,
+    label_column: str | None = None,
 ) -> Choice:
     """Choose what is trained on some data.
 
@@ -59,11 +62,13 @@ def choose_network(
         fine_tune: Whether all of a pretrained encoder is trained, instead of a head on its features.
         size: The height and width that pictures are brought to; None for what fits.
         fields: Fields of an encoder with pretrained weights that are not to have their defaults.
+        label_column: The column of a table that the labels were taken from, for people.
 
     Raises:
         InputError: If the encoder does not take such data, or has nothing to be fine-tuned.
     """
     form = _form_of(data)
+    about = f"{form.about}{_classes_text(data, label_column)}"
     if network is None:
         network = _usual_network(form)
     own_shape = None
@@ -73,8 +78,8 @@ def choose_network(
     if spec is None:
         if fine_tune:
             raise InputError(f"fine_tune needs an encoder with pretrained weights, got {name_of(network)}")
-        reason = f"{form.about}: {name_of(network)}, trained from the start"
-        return Choice(network, False, None, None, reason)
+        reason = f"{about}: {name_of(network)}, trained from the start"
+        return Choice(network, False, None, None, reason, label_column)
     if spec.inputs is not form.kind:
         raise InputError(f"the encoder {spec.kind} takes {spec.inputs.value}, got {form.about}")
     if isinstance(data, PictureSource):
@@ -82,7 +87,8 @@ def choose_network(
     else:
         assert not isinstance(data, Table)  # no encoder with pretrained weights takes rows
         preprocess = preprocess_for(spec, data)
-    return Choice(network, not fine_tune, spec, preprocess, _reason(form, spec, fine_tune))
+    reason = _reason(about, spec, fine_tune)
+    return Choice(network, not fine_tune, spec, preprocess, reason, label_column)
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,19 @@ def _form_of(data: LabelledData | PictureSource) -> _Form:
     colour = "grey" if channels == 1 else "colour"
     about = f"{data.name}: {len(data):,} images of {height} x {width} pixels, {colour}"
     return _Form(InputKind.IMAGES, about, channels, max(height, width))
+
+
+def _classes_text(data: LabelledData | PictureSource, label_column: str | None) -> str:
+    """How many classes there are and, of a table, the column that names them: it may have been guessed."""
+    classes: Sequence[str] = ()
+    if not isinstance(data, PictureSource):
+        classes = data.classes
+    elif data.labels is not None:
+        classes = data.labels.classes
+    text = f", {len(classes):,} classes" if classes else ""
+    if label_column is not None:
+        text += f" in column {label_column or '(no name)'}"
+    return text
 
 
 def _usual_network(form: _Form) -> str:
@@ -180,7 +199,7 @@ def _picture_preprocess(spec: EncoderSpec) -> ImagePreprocess:
     )
 
 
-def _reason(form: _Form, spec: EncoderSpec, fine_tune: bool) -> str:
+def _reason(about: str, spec: EncoderSpec, fine_tune: bool) -> str:
     if fine_tune:
         how = f"all of {spec.kind} is trained on from its pretrained weights"
         otherwise = "without --fine-tune only a head is trained"
@@ -191,4 +210,4 @@ def _reason(form: _Form, spec: EncoderSpec, fine_tune: bool) -> str:
         _, height, width = spec.input_shape
         how = f"brought to {height} x {width}; {how}"
         otherwise = f"{otherwise}, --size another size"
-    return f"{form.about}: {how} ({otherwise})"
+    return f"{about}: {how} ({otherwise})"

@@ -213,7 +213,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         inputs, labels = self._validated_pair(X, y, reset=is_first)
         known = self.classes_ if classes is None else np.unique(column_or_1d(classes))
         if not is_first and not np.array_equal(known, self.classes_):
-            raise InputError(f"classes must be those of the first call, {list(self.classes_)}, or None")
+            raise InputError(f"classes must be those of the first call, {self.classes_.tolist()}, or None")
         if not np.isin(labels, known).all():
             raise InputError(f"y must hold classes known from the first call, {list(known)}")
         weights = self._weights(labels, sample_weight)
@@ -371,7 +371,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self, "model_")
         inputs, labels = self._validated_pair(X, y, reset=False)
         if not np.isin(labels, self.classes_).all():
-            raise InputError(f"y must hold known classes, {list(self.classes_)}")
+            raise InputError(f"y must hold known classes, {self.classes_.tolist()}")
         seen = self.model_.seen
         if seen is not None and seen.are_seen(inputs):
             raise InputError(
@@ -449,7 +449,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _start(self, inputs: Tensor, weights: Tensor | None) -> None:
         """A new network for what the first samples are like."""
         if len(self.classes_) < 2:
-            raise InputError(f"y must hold two or more classes, got one class: {self.classes_[0]!r}")
+            raise InputError(f"y must hold two or more classes, got one class: {self.classes_.tolist()[0]!r}")
         self._optimizer_state = None
         self.model_ = self._untrained(inputs, weights)
 

@@ -117,7 +117,8 @@ class Results:
     @property
     def is_guessing(self) -> bool:
         """Whether always giving the most frequent class could be as good."""
-        return self.interval.low <= self.most_frequent[1]
+        accuracy = float(self.right.double().mean())
+        return is_no_better_than_guessing(accuracy, self.labels)
 
     @property
     def accepted_share(self) -> float:
@@ -172,6 +173,12 @@ class Results:
     @property
     def _doubt(self) -> Tensor:
         return self.prediction.uncertainty.cpu()
+
+
+def is_no_better_than_guessing(accuracy: float, labels: Tensor) -> bool:
+    """Whether always giving the most frequent of the labels (N,) could be as good, by the 95% interval."""
+    share = int(labels.bincount().max()) / len(labels)
+    return wilson_interval(accuracy, len(labels)).low <= share
 
 
 def measure(model: TrainedModel, prediction: Prediction, labels: Tensor, ood: Prediction | None) -> Results:

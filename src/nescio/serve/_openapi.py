@@ -163,9 +163,10 @@ def _input_schemas(preprocess: Preprocess) -> list[Schema]:
 def _row_schema(schema: TableSchema) -> Schema:
     """Further columns are allowed, and ignored."""
     anything: Schema = {"type": ["string", "number", "boolean", "null"]}
+    something: Schema = {"type": ["string", "number", "boolean"]}
     properties: dict[str, Schema] = {}
     for column in schema.columns:
-        properties[column.name] = anything
+        properties[column.name] = anything if column.takes_gaps else something
         if column.kind == "number":
             number = {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER}
             properties[column.name] = _or_null(number) if column.takes_gaps else number

@@ -96,6 +96,17 @@ def test_csv_a_row_of_gaps_within_the_table_has_no_label(tmp_path):
         from_csv(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize(
+    ("missing", "how_many"), [([4], "1 of 30 rows has none"), ([4, 9], "2 of 30 rows have none")]
+)
+def test_rows_without_a_label_say_where_and_what_to_do(missing, how_many):
+    lines = [f"{row * row % 7},{'' if row in missing else 'ab'[row % 2]}" for row in range(30)]
+    content = ("x,kind\n" + "\n".join(lines)).encode()
+    expected = f"a.csv, line 6, column kind: a label expected, got ''; {how_many}: write the label, or remove"
+    with pytest.raises(DataError, match=expected):
+        open_source("a.csv", content).labelled()
+
+
 def test_csv_without_the_column_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text("x,label\n1,a\n2,b\n")
     with pytest.raises(InputError, match="no column 'kind'; its columns: x, label"):
@@ -219,6 +230,42 @@ def test_a_guessed_last_label_gives_way_to_a_header(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("1,2,0\n3,4,1\n")
     assert from_csv(path).schema.label_position is None
+
+
+def rows_preprocess(content, **options):
+    """How a model that was trained on this table brings rows to numbers."""
+    table = open_source("known.csv", content, **options).labelled()
+    return RowPreprocess.fit(table.features, schema=table.schema)
+
+
+def test_the_labels_are_where_they_were_in_training():
+    preprocess = rows_preprocess(b"outcome,x,calls\na,1,2\nb,3,5\n", label="outcome")
+    for content in (b"outcome,x,calls\na,5,6\nb,7,9\n", b"calls,outcome,x\n6,a,5\n9,b,7\n"):
+        table = open_source("new.csv", content).labelled(preprocess)
+        assert (table.classes, table.features.tolist()) == (("a", "b"), [[5, 6], [7, 9]])
+    # Asked for, it is another column; without that of training, one of a usual name is taken.
+    both = b"outcome,x,calls,kind\na,5,6,c\nb,7,9,d\n"
+    assert open_source("new.csv", both, label="kind").labelled(preprocess).classes == ("c", "d")
+    usual = b"Class,x,calls\nc,5,6\nd,7,9\n"
+    assert open_source("new.csv", usual).labelled(preprocess).classes == ("c", "d")
+
+
+def test_a_table_without_the_column_of_the_labels_is_refused():
+    expected = (
+        r"new.csv has no column 'outcome', which held the labels in training \(--label names another\); its"
+    )
+    preprocess = rows_preprocess(b"outcome,x,y\na,1,2\nb,3,5\n", label="outcome")
+    with pytest.raises(DataError, match=expected + " columns: x, y"):
+        open_source("new.csv", b"x,y\n5,6\n7,9\n").labelled(preprocess)
+
+
+def test_the_labels_of_a_table_without_a_header_are_where_they_were_in_training():
+    preprocess = rows_preprocess(b"a,1,2\nb,3,5\n", label="1")
+    table = open_source("new.csv", b"a,5,6\nb,7,9\n").labelled(preprocess)
+    assert (table.classes, table.features.tolist()) == (("a", "b"), [[5, 6], [7, 9]])
+    named = rows_preprocess(b"outcome,x,calls\na,1,2\nb,3,5\n", label="outcome")
+    table = open_source("new.csv", b"a,5,6\nb,7,9\n").labelled(named)
+    assert (table.classes, table.features.tolist()) == (("a", "b"), [[5, 6], [7, 9]])
 
 
 def test_a_surplus_column_without_names_is_refused(tmp_path):

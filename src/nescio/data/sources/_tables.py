@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nescio.data._fitting import fit_columns
 from nescio.data._labels import counted, is_no_label, require_two_classes
-from nescio.data._schema import TableSchema, label_column
+from nescio.data._schema import LABEL_COLUMNS, TableSchema, label_column
 from nescio.data._table_files import SUFFIXES, TableContent, read_table
 from nescio.data._values import Row, Text
 from nescio.data.dataset import Table, Texts
@@ -124,16 +124,25 @@ class TableFile(Source):
         """Of the column of labels; every row must have one, and as many cells as the others."""
         column = self._label_column()
         cells = self._content.column(column)
-        for index, cell in enumerate(cells):
-            if is_no_label(cell):
-                where = f"{self._content.place_of(index)}, column {self.label_name}"
-                raise DataError(f"{where}: a label expected, got {cell!r}")
+        missing = [index for index, cell in enumerate(cells) if is_no_label(cell)]
+        if missing:
+            first = missing[0]
+            where = f"{self._content.place_of(first)}, column {self.label_name}"
+            how_many = (
+                f"{len(missing):,} of {len(cells):,} rows {'has' if len(missing) == 1 else 'have'} none"
+            )
+            raise DataError(
+                f"{where}: a label expected, got {cells[first]!r}; {how_many}: write the label, or "
+                "remove the row"
+            )
         return Labels(*counted(self._place.short_name, cells))
 
     def labelled(self, preprocess: Preprocess | None = None) -> Table | Texts:
         """All rows without the labels' column, or their texts, and the labels."""
         if isinstance(preprocess, TextPreprocess) and self._text is None:
             return self._with_text(self._text_column(preprocess)).labelled(preprocess)
+        if isinstance(preprocess, RowPreprocess) and self._label is None:
+            return self._labelled_rows(preprocess)
         labels = self.labels
         assert labels is not None
         if preprocess is None:  # to be trained on: no model says yet what the columns hold
@@ -147,6 +156,44 @@ class TableFile(Source):
         assert isinstance(preprocess, RowPreprocess)
         self._require_width(preprocess)
         return self._table_for(preprocess, labels)
+
+    def with_label_of_training(self, label: str | None, columns: Collection[str | None] = ()) -> TableFile:
+        """The same table with the labels in the column where they were in training, unless one was asked for.
+
+        Args:
+            label: The name of that column, or its number from 1 on; None where it is not known.
+            columns: The columns that the model reads: none of them is taken for the labels.
+
+        Raises:
+            DataError: If the table has a header, and in it neither this column nor one with a usual name.
+        """
+        if label is None or self._label is not None:
+            return self
+        names = [self._name_of(position) for position in range(self._content.width)]
+        if label in names:
+            return self._with_label(self._position("label", label))
+        if self._header is None:
+            return self
+        for usual in LABEL_COLUMNS:
+            for position, name in enumerate(names):
+                if name.lower() == usual and name not in columns:
+                    return self._with_label(position)
+        raise DataError(
+            f"{self._place.short_name} has no column {label!r}, which held the labels in training "
+            f"(--label names another); its columns: {self._listed}"
+        )
+
+    def _labelled_rows(self, preprocess: RowPreprocess) -> Table | Texts:
+        """With the labels where they were in training, as far as the model knows."""
+        schema = preprocess.row_schema
+        known = self.with_label_of_training(schema.label, schema.names)
+        has_names = self._header is not None and schema.has_names
+        is_as_wide = self._content.width == schema.width + 1
+        if known._label is None and not has_names and is_as_wide and schema.label_position is not None:
+            known = self._with_label(schema.label_position)
+        if known._label is None:
+            known = self._with_label(self._label_column())
+        return known.labelled(preprocess)
 
     @property
     def label_name(self) -> str:
@@ -254,6 +301,13 @@ class TableFile(Source):
         """The same table with this column of texts."""
         other = copy(self)
         other._text = position
+        other._check_label()
+        return other
+
+    def _with_label(self, position: int) -> TableFile:
+        """The same table with the labels in this column."""
+        other = copy(self)
+        other._label = position
         other._check_label()
         return other
 
