@@ -250,6 +250,8 @@ def test_of_few_samples_what_the_data_calls_its_validation_part_is_set_aside() -
     data = replace(blobs(300), parts=parts)
     rows = rows_set_aside(data, "all", 0, True)
     assert torch.equal(rows, torch.arange(300) % 5 == 0)
+    # What is left once the test part is split off is all of one part, as if none were named.
+    assert rows_set_aside(data.take(~rows), "all", 0, True) is None
 
 
 @pytest.mark.parametrize(("count", "expected"), [(400, 50), (399, 0), (250, 0)])

@@ -232,6 +232,8 @@ def _print_posthoc(model: TrainedModel) -> None:
         parts.append(f"{name} {what}")
     for name, reason in summary["skipped"].items():
         parts.append(f"no {name}: {reason}")
+    if "trust" in summary["skipped"]:
+        parts.append("without trust, inputs unlike all that it was trained on may be answered surely")
     what = "; ".join(parts)
     if summary["samples"]:
         what = f"{summary['samples']:,} training inputs set aside for calibration: {what}"

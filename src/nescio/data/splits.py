@@ -97,6 +97,11 @@ def part_of(name: str) -> int | None:
     return None
 
 
+def names_parts(data: LabelledData) -> bool:
+    """Whether the data says of some samples that they are for something else than the others."""
+    return data.parts is not None and len(data) > 0 and bool(data.parts.min() != data.parts.max())
+
+
 def _named_part(data: LabelledData) -> Tensor | None:
     """Where the part lies that the data names itself to be held out; None where it names none."""
     if data.parts is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from nescio._kinds import InputKind
 from nescio.data import LabelledData
 from nescio.data._stored import select_rows
-from nescio.data.splits import held_out_rows
+from nescio.data.splits import held_out_rows, names_parts
 from nescio.encoders.base import INPUTS
 from nescio.errors import DataError, InputError, TrainingError
 from nescio.inference._cross_fit import Retraining, said_of_unseen
@@ -79,7 +79,7 @@ def rows_set_aside(data: LabelledData, posthoc: str, seed: int, is_repeatable: b
     if posthoc == "none":
         return None
     # Trust of few samples is measured on the training data; so is the temperature, by networks trained again.
-    if len(data) < FEW and (posthoc == "trust" or (is_repeatable and data.parts is None)):
+    if len(data) < FEW and (posthoc == "trust" or (is_repeatable and not names_parts(data))):
         return None
     share = min(SHARE, MOST_SET_ASIDE / len(data))
     if len(data) >= FEW:
