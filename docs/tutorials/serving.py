@@ -72,7 +72,7 @@ for opinion in answer["results"][0]["opinions"]:
 # %% [markdown]
 # The third lacks columns: it has an error of its own, and the others are answered. The strange wine may well get a sure
 # answer: a network that was shown wines alone is not forced to doubt what is none. That is what trust is for, which
-# `nescio train` and `posthoc="all"` fit where there are 50 samples and more
+# `nescio train` and `posthoc="all"` fit where there are 25 samples and more
 # ([which when](which_doubt.py)).
 #
 # ## What a deployment needs

@@ -85,8 +85,8 @@ _ = trainer.train()
 # ## Opinions
 #
 # What `trainer.predict` gives becomes opinions. A temperature is fitted to the held-out questions, and a rule that answers the
-# surest 95% of such questions. A promise about errors (`AbstentionRule.for_error`) would be kept here by answering everything: it is
-# about questions of known intents, and the model makes few errors among these.
+# surest 95% of such questions. A promise about errors (`AbstentionRule.for_error`) would be kept here by answering all of which u is
+# below a half: it is about questions of known intents, and the model makes few errors among these.
 
 # %%
 held_out_output = trainer.predict(rows_of(held_out))

@@ -26,7 +26,7 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     assert "trained from the start" in choice
     assert calibration.startswith("trust by the distance to 120 training inputs")
     assert "temperature scale " in calibration
-    assert calibration.endswith("told by 5 networks, each trained without a part of the data")
+    assert calibration.endswith("fitted to 5 networks, each trained without a part of the data")
     assert "report.html: the model card" in card
     assert all(line.startswith(f"{method}: epoch ") for line in epochs)
     assert len(epochs) == 3 * METHODS.get(method)().trainings

@@ -147,6 +147,7 @@ def test_labels_of_texts_are_where_they_were_in_training(tmp_path, opened):
         preprocess=TextPreprocess(WORDS, 4, "question"),
         training={"held_out": {"data": "elsewhere.csv", "label_column": "intent"}},
         seen=None,
+        was_calibrated_on=lambda data: False,
     )
     (tmp_path / "q.csv").write_text("intent,question,number\ngreet,hello,1\nleave,bye,2\n")
     assert opened(model, str(tmp_path / "q.csv"), None).classes == ("greet", "leave")

@@ -14,6 +14,7 @@ from nescio.errors import InputError
 from nescio.inference._choice import Choice
 from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS, make_method
+from nescio.posthoc.temperature import Temperature
 from nescio.training import TrainingSettings
 from nescio.training.loggers import CSVLogger
 
@@ -153,6 +154,24 @@ def test_what_was_fitted_since_is_kept(run, clouds, tmp_path):
     after = TrainedModel.load(tmp_path / "run")
     assert after.posthoc.same_as(before.posthoc)
     assert (after.sets, after.training) == (before.sets, before.training)
+
+
+def test_a_rule_is_kept_where_what_is_fitted_again_differs_by_rounding(run, clouds, tmp_path):
+    """On another machine, or with other threads, the same training rounds otherwise."""
+    words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
+    assert run(*words)[0] == 0
+    model = TrainedModel.load(tmp_path / "run")
+    almost = dataclasses.replace(
+        model.posthoc, temperature=Temperature(model.posthoc.temperature.scale * 1.000001)
+    )
+    dataclasses.replace(model, posthoc=almost).save(tmp_path / "run" / "model.safetensors")
+    assert run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
+    before = TrainedModel.load(tmp_path / "run")
+    assert run(*words)[0] == 0
+    after = TrainedModel.load(tmp_path / "run")
+    assert before.rule is not None
+    assert after.rule == before.rule
+    assert after.posthoc.same_as(almost)
 
 
 def test_another_posthoc_of_the_same_training_is_fitted(run, clouds, tmp_path):
@@ -394,3 +413,13 @@ def test_rows_are_trained_with_weight_decay(run, tmp_path, words, found):
     assert code == 0, err
     settings = TrainedModel.load(tmp_path / "run").training["settings"]
     assert (settings["optimizer"], settings["weight_decay"]) == found
+
+
+def test_of_too_few_rows_it_says_what_is_missing_and_what_that_may_do(run, tmp_path):
+    rows = "\n".join(f"{number},{number % 7},{'ab'[number % 2]}" for number in range(20))
+    (tmp_path / "few.csv").write_text(f"one,two,label\n{rows}\n")
+    code, _, err = run("train", tmp_path / "few.csv", "--out", tmp_path / "run", "--epochs", 2)
+    assert code == 0
+    (said,) = [line for line in err.splitlines() if "no trust: " in line]
+    assert "no temperature: it needs 25 held-out inputs, and 16 training inputs are too few" in said
+    assert said.endswith("; without trust, inputs unlike all that it was trained on may be answered surely")

@@ -271,7 +271,7 @@ def test_of_few_samples_trust_is_measured_on_the_training_inputs(method, tmp_pat
         "by the distance to 60 training inputs, measured on themselves, a tenth at a time"
     )
     assert summary["done"]["temperature"].endswith(
-        ", told by 5 networks, each trained without a part of the data"
+        ", fitted to 5 networks, each trained without a part of the data"
     )
     assert few.posthoc.trust.layer == "inputs"
     assert few.predict(FAR).uncertainty.min() > 0.99

@@ -1,12 +1,12 @@
-"""What networks say of samples that they were trained without."""
+"""Predictions of samples by networks that were trained without them."""
 
 import warnings
 
 import pytest
 import torch
 
-from nescio.errors import InputError, NescioWarning
-from nescio.inference._cross_fit import FOLDS, said_of_unseen
+from nescio.errors import InputError, NescioWarning, TrainingError
+from nescio.inference._cross_fit import FOLDS, out_of_fold_predictions
 from nescio.inference.model import untrained_model
 from nescio.training import Samples
 
@@ -34,7 +34,7 @@ def test_every_sample_is_said_by_a_network_that_was_trained_without_it():
     watched = Watched(training)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what the training of the whole said is not said five times more
-        unseen = said_of_unseen(training, watched, None, 0)
+        unseen = out_of_fold_predictions(training, watched, None, 0)
     assert unseen.num_networks == len(watched.parts) == FOLDS
     assert sorted(unseen.rows.tolist()) == list(range(60))
     place = 0
@@ -52,7 +52,7 @@ def test_groups_are_left_out_whole():
     training = samples(torch.arange(60) % 3)
     watched = Watched(training)
     groups = torch.arange(60) // 6
-    unseen = said_of_unseen(training, watched, groups, 0)
+    unseen = out_of_fold_predictions(training, watched, groups, 0)
     for part in watched.parts:
         rest = torch.ones(60, dtype=torch.bool)
         rest[part] = False
@@ -62,11 +62,20 @@ def test_groups_are_left_out_whole():
 
 def test_samples_of_a_class_that_is_left_out_with_them_are_not_asked_about():
     labels = torch.cat([torch.arange(40) % 2, torch.tensor([2])])
-    unseen = said_of_unseen(samples(labels), Watched(samples(labels)), None, 0)
+    unseen = out_of_fold_predictions(samples(labels), Watched(samples(labels)), None, 0)
     assert sorted(unseen.rows.tolist()) == list(range(40))
 
 
 def test_one_group_can_not_be_left_out():
     training = samples(torch.arange(60) % 3)
     with pytest.raises(InputError, match="no fifth of the training data leaves two classes"):
-        said_of_unseen(training, Watched(training), torch.zeros(60, dtype=torch.int64), 0)
+        out_of_fold_predictions(training, Watched(training), torch.zeros(60, dtype=torch.int64), 0)
+
+
+def test_a_network_that_diverges_is_named():
+    def diverging(rows: torch.Tensor):
+        raise TrainingError("the loss is not finite")
+
+    training = samples(torch.arange(60) % 3)
+    with pytest.raises(TrainingError, match="a network without a part of the data: the loss is not finite"):
+        out_of_fold_predictions(training, diverging, None, 0)

@@ -13,12 +13,14 @@ from tests.inference.pretrained import FEATURES, TinySpec
 
 import nescio
 from nescio._files import read_tensors, write_tensors
+from nescio._folds import folds_of
 from nescio.data import Dataset, RowPreprocess, StoredArray, open_source
 from nescio.data._row_writer import DiskFullError, StoredArrayWriter
 from nescio.errors import DataError, InputError, ModelFileError
-from nescio.inference import _frozen
+from nescio.inference import _cross_fit, _frozen
 from nescio.inference._frozen import head_spec
 from nescio.inference._layers import predict_kept
+from nescio.posthoc import trust
 
 QUICK = nescio.TrainingSettings(
     epochs=12, batch_size=16, learning_rate=3e-3, device="cpu", precision="float32"
@@ -308,3 +310,21 @@ def test_features_share_one_scale() -> None:
 def test_features_that_never_vary_are_left_as_they_are() -> None:
     fitted = RowPreprocess.fit(torch.ones(5, 3))
     assert _frozen.evenly_scaled(fitted) == fitted
+
+
+def test_groups_stay_together_for_a_head_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of one patient are nearly the same, and so are their features."""
+    seen = []
+
+    def watched(count, num_folds, seed, *, labels=None, groups=None):
+        seen.append(groups)
+        return folds_of(count, num_folds, seed, labels=labels, groups=groups)
+
+    monkeypatch.setattr(_cross_fit, "folds_of", watched)
+    monkeypatch.setattr(trust, "folds_of", watched)
+    groups = torch.arange(64) // 4
+    data = replace(bright_and_dark(), groups=groups)
+    model = nescio.TrainedModel.train(data, network=TinySpec.kind, settings=QUICK, posthoc="all")
+    assert set(model.training["posthoc"]["done"]) == {"temperature", "trust"}
+    assert len(seen) == 3  # for trust, for the fifths, and for the distances of the fifths
+    assert all(torch.equal(each, groups) for each in seen)

@@ -662,3 +662,26 @@ def test_rules_of_format_one_are_read():
     assert (rule.max_error, rule.measure) == (0.1, "normalized_entropy")
     p = torch.tensor([[0.97, 0.03], [0.95, 0.05]])  # normalized entropies 0.194, 0.286
     assert rule.accept(Categorical(p)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("max_error", [0.02, 0.05])
+def test_rejected_held_out_samples_do_not_bring_the_threshold_above_all_doubt(max_error):
+    """Of ReLU evidence there is often none: such samples are never accepted, and say nothing of others."""
+    score = 0.4 * torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    score[::7] = 1.0
+    opinion = as_opinion(score)
+    rule = AbstentionRule.for_error(opinion, torch.zeros(400, dtype=torch.long), max_error)
+    assert rule.threshold == 0.5
+    assert rule.held_out_coverage == (score < 0.5).double().mean()
+
+
+@pytest.mark.parametrize("share", [0.8, 0.85])
+def test_a_coverage_among_rejected_samples_ends_at_the_most_doubtful_other(share):
+    score = 0.4 * torch.rand(400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    score[::7] = 1.0
+    rule = AbstentionRule.for_coverage(as_opinion(score), None, share)
+    assert rule.threshold < 0.41
+    # From the last that is not rejected on there is none above it but the rejected.
+    whole = AbstentionRule.for_coverage(as_opinion(score), None, float((score < 1).double().mean()))
+    assert whole.threshold == pytest.approx(float(score[score < 1].max()), rel=1e-5)
+    assert whole.held_out_coverage == (score < 1).double().mean()

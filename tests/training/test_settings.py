@@ -1,5 +1,6 @@
 """Settings: what can be, and what is chosen by the size of the data."""
 
+import dataclasses
 import json
 import math
 
@@ -137,3 +138,13 @@ def test_weights_of_classes_as_an_array():
 def test_settings_go_through_json():
     settings = TrainingSettings(class_weight=[1, 2.5]).resolved(10)
     assert TrainingSettings(**json.loads(json.dumps(settings.to_dict()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("num_train", "num_part", "epochs"),
+    [(160, 128, 125), (200, 160, 130), (10, 8, 100), (160, 160, 100), (33, 8, 300)],
+)
+def test_a_part_of_the_samples_gets_about_as_many_steps(num_train, num_part, epochs):
+    settings = TrainingSettings(epochs=100, batch_size=16, learning_rate=0.1)
+    of_part = settings.for_part(num_train, num_part)
+    assert of_part == dataclasses.replace(settings, epochs=epochs)

@@ -291,7 +291,7 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
         return model  # none there, or what is there is of no use to anyone
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
-    if not same or not (CALIBRATED_ON in present.training or _same_posthoc(present, model)):
+    if not same or not (CALIBRATED_ON in present.training or _fitted_alike(present, model)):
         return model
     # Temperature and trust may be of a later `nescio calibrate`; rule and sets are about what they make.
     training = {**model.training}
@@ -310,8 +310,7 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
     )
 
 
-def _same_posthoc(one: TrainedModel, other: TrainedModel) -> bool:
-    """Whether two models make the same of what their methods say."""
-    if one.posthoc is None or other.posthoc is None:
-        return one.posthoc is other.posthoc
-    return one.posthoc.same_as(other.posthoc)
+def _fitted_alike(one: TrainedModel, other: TrainedModel) -> bool:
+    """Whether the same was fitted to two models of the same weights, but for another machine's rounding."""
+    wanted = [model.training.get("posthoc", {}).get("wanted") for model in (one, other)]
+    return wanted[0] == wanted[1] and (one.posthoc is None) == (other.posthoc is None)

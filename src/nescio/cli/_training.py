@@ -34,8 +34,8 @@ Patience = Annotated[
 Posthoc = Annotated[
     str,
     typer.Option(
-        help="What is fitted after the training, on a tenth of the training data that is set aside: "
-        "temperature, trust, all or none."
+        help="What is fitted after the training, on a tenth of the training data that is set aside, or, of "
+        "less than 400 samples, on all of them: temperature, trust, all or none."
     ),
 ]
 Log = Annotated[

@@ -1,4 +1,4 @@
-"""Calibration of a trained model: temperature and trust, from data that are set aside from the training."""
+"""Calibration of a trained model: temperature and trust, by data set aside, or by few training data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nescio.data._stored import select_rows
 from nescio.data.splits import held_out_rows, names_parts
 from nescio.encoders.base import INPUTS
 from nescio.errors import DataError, InputError, TrainingError
-from nescio.inference._cross_fit import Retraining, said_of_unseen
+from nescio.inference._cross_fit import Retraining, out_of_fold_predictions
 from nescio.inference._layers import distance_layer, features_at
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc._distances import MOST_PROTOTYPES, Gaussians
@@ -160,7 +160,7 @@ class _Material:
         return replace(trust, layer=INPUTS)
 
     def temperature(self, trust: Trust | None) -> tuple[Temperature, str]:
-        """The temperature, and in words by whom it is told; an error says why it can't be fitted."""
+        """The temperature, and in words what it was fitted to; an error says why it can't be fitted."""
         if self.said is None or len(self.said) < LEAST_SET_ASIDE:
             return self._cross_fitted_temperature(trust)
         assert self.held_out is not None
@@ -179,7 +179,7 @@ class _Material:
         needed = self._too_few(LEAST_SET_ASIDE)
         if self.retraining is None or not LEAST_SET_ASIDE <= len(self.training) < FEW:
             raise InputError(needed)
-        unseen = said_of_unseen(self.training, self.retraining, self.groups, self.seed)
+        unseen = out_of_fold_predictions(self.training, self.retraining, self.groups, self.seed)
         if len(unseen.rows) < LEAST_SET_ASIDE:
             raise InputError(f"{needed}, and networks without them know the class of {len(unseen.rows)}")
         factors = None
@@ -190,7 +190,7 @@ class _Material:
             )
             factors = trust.at(distances[unseen.rows])
         fitted = Temperature.fit(unseen.prediction, self.training.labels[unseen.rows], factors)
-        return fitted, f", told by {unseen.num_networks} networks, each trained without a part of the data"
+        return fitted, f", fitted to {unseen.num_networks} networks, each trained without a part of the data"
 
     def _too_few(self, least: int) -> str:
         """Why nothing can be fitted to held-out samples."""
@@ -198,7 +198,7 @@ class _Material:
             return f"it needs {least} held-out inputs, got {len(self.held_out)}"
         there = f"{len(self.training):,} training inputs"
         if self.groups is not None:
-            there += f" of {int((self.groups.bincount() > 0).sum()):,} groups"
+            there += f" of {len(torch.unique(self.groups)):,} groups"
         return f"it needs {least} held-out inputs, and {there} are too few to set so many aside"
 
 
@@ -245,8 +245,8 @@ def calibrate(
     temperature = None
     if posthoc in ("all", "temperature"):
         try:
-            temperature, by_whom = material.temperature(trust)
-            done["temperature"] = temperature.describe() + by_whom
+            temperature, by_which = material.temperature(trust)
+            done["temperature"] = temperature.describe() + by_which
         except (InputError, DataError, TrainingError) as error:
             skipped["temperature"] = str(error)
     fitted = None

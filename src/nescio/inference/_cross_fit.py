@@ -1,4 +1,4 @@
-"""What is said of few samples by networks that were trained without them.
+"""Predictions of few samples by networks that were trained without them.
 
 Of few samples none are set aside for a temperature: those would say too little, and be missed in the
 training. Each fifth is predicted instead by a network that is trained on the rest.
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nescio._folds import folds_of
 from nescio.data._stored import select_rows
-from nescio.errors import InputError, NescioWarning
+from nescio.errors import InputError, NescioWarning, TrainingError
 from nescio.methods.base import concatenate
 from nescio.opinions.categorical import Prediction
 from nescio.training import Samples
@@ -33,13 +33,13 @@ Retraining = Callable[[Tensor], "TrainedModel"]
 
 
 @dataclass(frozen=True, eq=False)
-class SaidOfUnseen:
-    """What was said of samples by networks that were trained without them.
+class OutOfFold:
+    """Predictions of samples by networks that were trained without them.
 
     Args:
         prediction: Prediction of M samples.
         rows: Their places among the training data, int64 (M,).
-        num_networks: How many networks said it.
+        num_networks: How many networks there were.
     """
 
     prediction: Prediction
@@ -47,9 +47,9 @@ class SaidOfUnseen:
     num_networks: int
 
 
-def said_of_unseen(
+def out_of_fold_predictions(
     training: Samples, retraining: Retraining, groups: Tensor | None, seed: int
-) -> SaidOfUnseen:
+) -> OutOfFold:
     """Predict each fifth of the training samples by a network that is trained on the others.
 
     Samples of a class that a network has not seen are left out: the model will know it.
@@ -63,6 +63,7 @@ def said_of_unseen(
 
     Raises:
         InputError: If no part can be left out, as where all samples are of one group.
+        TrainingError: If one of the networks diverges.
     """
     labels = training.labels
     folds = folds_of(len(training), FOLDS, seed, labels=labels, groups=groups)
@@ -77,10 +78,13 @@ def said_of_unseen(
         with warnings.catch_warnings():
             # Each network would say again what the training of the whole has said.
             warnings.simplefilter("ignore", NescioWarning)
-            model = retraining(rest)
+            try:
+                model = retraining(rest)
+            except TrainingError as error:
+                raise TrainingError(f"a network without a part of the data: {error}") from error
         rows = is_measured.nonzero().squeeze(1)
         predictions.append(model.predict(select_rows(training.inputs, rows), independent=True))
         places.append(rows)
     if not predictions:
         raise InputError("no fifth of the training data leaves two classes to train on where it is left out")
-    return SaidOfUnseen(concatenate(predictions), torch.cat(places), len(predictions))
+    return OutOfFold(concatenate(predictions), torch.cat(places), len(predictions))

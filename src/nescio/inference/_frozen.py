@@ -186,7 +186,7 @@ def encoded_data(
         on_encoding: A function that is called with how many inputs are done, and how many there are.
     """
     features = kept_features(spec, module, preprocess, preprocess.inputs_of(data), on_encoding)
-    return Table(features, data.labels, data.classes, data.name)
+    return Table(features, data.labels, data.classes, data.name, groups=data.groups, parts=data.parts)
 
 
 def kept_features(

@@ -91,6 +91,10 @@ class NetworkOutputs(NamedTuple):
     Args:
         features: What the head takes, float32 (N, F).
         logits: What it gives, float32 (N, K).
+
+    Example:
+        >>> NetworkOutputs(torch.zeros(2, 5), torch.zeros(2, 3)).logits.shape
+        torch.Size([2, 3])
     """
 
     features: Tensor

@@ -202,8 +202,7 @@ class TrainedModel:
         if set_aside is not None:
             count -= int(set_aside.sum())
         method = as_method(method)
-        given = settings
-        settings = resolved_settings(given, data, count, method, choice, fine_tune)
+        settings = resolved_settings(settings, data, count, method, choice, fine_tune)
         check_data(data, settings, choice.is_frozen)
         encoded = None
         known: LabelledData = data
@@ -228,8 +227,8 @@ class TrainedModel:
 
         def trained_again(rows: Tensor) -> TrainedModel:
             part = training.take(rows)
-            of_part = resolved_settings(given, part, len(part), method, choice, fine_tune)
-            decides = watched if of_part.patience is not None else None
+            decides = watched if settings.patience is not None else None
+            of_part = settings.for_part(len(training), len(part))
             return train_network(untrained(part), part, of_part, decides, None, None)
 
         trained = calibrated_after_training(

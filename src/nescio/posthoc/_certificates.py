@@ -153,20 +153,26 @@ class HeldOutScores:
         return len(self.scores) - 1
 
     def candidate(self, count: int) -> float:
-        """The threshold that accepts `count` samples, fewer where scores are tied; of all, the fixed one."""
-        return self.fixed if count == self.size else float(self.scores[count])
+        """The threshold that accepts `count` samples, fewer where scores are tied.
+
+        Of all, or where the next sample is rejected, it is the fixed one. That has the greatest level itself,
+        so that it is no candidate more.
+        """
+        if count == self.size or self.scores[count] == self.scores[-1]:
+            return self.fixed
+        return float(self.scores[count])
 
     def covering(self, share: float) -> float:
         """The least score above this share of the samples, as far as they are not rejected.
 
-        Of all samples it is just above the largest, not above what may come.
+        Of all samples that are not rejected it is just above the largest, not above what may come.
         """
         needed = math.floor(share * self.size)
         while needed / self.size < share:
             needed += 1
         most = self.scores[-1]
         above = int(torch.searchsorted(self.scores, self.scores[needed - 1], right=True))
-        if above < self.size:
+        if self.scores[above] < most:
             return float(self.scores[above])
         # In float32, which predictions may be of, and where a threshold between its numbers would be none.
         largest = self.scores[self.scores < most][-1:].float()

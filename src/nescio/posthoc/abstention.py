@@ -95,7 +95,8 @@ class AbstentionRule:
         """The rule that accepts the most and whose true error is at most `max_error`, with this confidence.
 
         The promise is for inputs drawn as the held-out ones were; none is made for inputs of another kind.
-        On the same data a larger `max_error` never accepts less. If nothing can be promised the rule accepts
+        The threshold is the best of those that are tried; of the uncertainty, none above all doubt is. On the
+        same data a larger `max_error` never accepts less. If nothing can be promised the rule accepts
         nothing, and a warning names the least error that would be promised if it were asked for.
 
         Args:

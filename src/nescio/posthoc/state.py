@@ -1,4 +1,4 @@
-"""Posthoc: what is fitted after training on data set aside, and kept with a model."""
+"""Posthoc: what is fitted after training, and kept with a model."""
 
 from __future__ import annotations
 

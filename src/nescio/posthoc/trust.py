@@ -456,7 +456,7 @@ def cross_fitted_distances(
     """
     _require_difference(features)
     if groups is not None:
-        num_groups = int((groups.bincount() > 0).sum())
+        num_groups = len(torch.unique(groups))
         if num_groups < _FOLDS:
             raise InputError(
                 f"features must be of {_FOLDS} groups or more, which are measured without one another, "

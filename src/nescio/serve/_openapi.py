@@ -239,8 +239,7 @@ _SCHEMAS: dict[str, Schema] = {
         evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
         prior=_or_null({"type": "number"})
         | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
-        posthoc=_or_null(_STRING)
-        | {"description": "What was fitted after the training, on data set aside; null for nothing."},
+        posthoc=_or_null(_STRING) | {"description": "What was fitted after the training; null for nothing."},
         rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
         sets=_or_null(_STRING) | {"description": "What its sets of classes promise, where it has some."},
         threshold=_or_null({"type": "number"})

@@ -163,6 +163,23 @@ class TrainingSettings:
         if self.class_weight is not None:
             object.__setattr__(self, "class_weight", _checked_class_weight(self.class_weight))
 
+    def for_part(self, num_train: int, num_part: int) -> TrainingSettings:
+        """These settings for a part of the samples, with about as many steps.
+
+        Args:
+            num_train: Samples that these settings are for; batch size and epochs are chosen.
+            num_part: Samples of the part.
+
+        Example:
+            >>> TrainingSettings(epochs=100, batch_size=16).for_part(160, 120).epochs
+            125
+        """
+        assert self.epochs is not None
+        assert self.batch_size is not None
+        steps = math.ceil(num_train / self.batch_size)
+        of_part = math.ceil(num_part / self.batch_size)
+        return dataclasses.replace(self, epochs=max(1, round(self.epochs * steps / of_part)))
+
     def resolved(
         self,
         num_train: int,

@@ -202,7 +202,7 @@ def scored(study_set, ours, scores, ood):
     return [result("edl", study_set, posthoc={}, auroc=ours), dataclasses.replace(softmax, numbers=numbers)]
 
 
-NO_WORSE = "Of this library: the default's u tells OOD inputs no worse than softmax's best score"
+BETTER = "Of this library: the default's u tells OOD inputs better than softmax's best score"
 OUT_OF_SCOPE = "out of scope"
 UNSEEN_LETTERS = "letter U to Z"
 
@@ -210,18 +210,24 @@ UNSEEN_LETTERS = "letter U to Z"
 @pytest.mark.parametrize("variant", ["as trained", "with temperature and trust"])
 @pytest.mark.parametrize(
     ("of_letter", "of_clinc", "mark"),
-    [(0.9, 0.9, REPRODUCED), (0.9, 0.796, PARTLY), (0.9, 0.79, NOT_REPRODUCED), (0.7, 0.7, NOT_REPRODUCED)],
+    [
+        (0.9, 0.9, REPRODUCED),
+        (0.9, 0.796, PARTLY),
+        (0.9, 0.79, NOT_REPRODUCED),
+        (0.8, 0.8, NOT_REPRODUCED),
+        (0.7, 0.7, NOT_REPRODUCED),
+    ],
 )
 def test_u_is_compared_with_the_best_of_the_scores_of_softmax(variant, of_letter, of_clinc, mark):
     # By its energy softmax is best here; distances are no scores of its outputs, and do not count.
     scores = {"max_probability": 0.5, "energy": 0.8, "knn": 0.99}
     made = scored("letter", of_letter, scores, UNSEEN_LETTERS)
     made += scored("clinc150", of_clinc, scores, OUT_OF_SCOPE)
-    found = verdict(f"{NO_WORSE}, {variant}", results_of(made))
+    found = verdict(f"{BETTER}, {variant}", results_of(made))
     assert found.mark == mark
     assert f"out of scope {of_clinc:.4f} against 0.8000" in found.found
 
 
 def test_u_is_compared_with_nothing_where_softmax_has_no_scores():
     made = [result("edl", "letter"), result("softmax", "letter"), result("edl", "clinc150")]
-    assert verdict(f"{NO_WORSE}, as trained", results_of(made)) is None
+    assert verdict(f"{BETTER}, as trained", results_of(made)) is None

@@ -250,17 +250,17 @@ CLAIMS = (
         lambda results, _: _loses_nothing(results),
     ),
     Claim(
-        "Of this library: the default's u tells OOD inputs no worse than softmax's best score, as trained",
+        "Of this library: the default's u tells OOD inputs better than softmax's best score, as trained",
         "ranks",
         BEST_SCORE_RULE,
-        lambda results, _: _tells_no_worse(results, PLAIN),
+        lambda results, _: _tells_better(results, PLAIN),
     ),
     Claim(
-        "Of this library: the default's u tells OOD inputs no worse than softmax's best score, with "
+        "Of this library: the default's u tells OOD inputs better than softmax's best score, with "
         "temperature and trust",
         "ranks",
         BEST_SCORE_RULE,
-        lambda results, _: _tells_no_worse(results, POSTHOC),
+        lambda results, _: _tells_better(results, POSTHOC),
     ),
     Claim(
         "Of this library: temperature and trust help every method to tell OOD inputs",
@@ -306,7 +306,7 @@ def _loses_nothing(results: SuccessorResults) -> Verdict | None:
     return grade(lost == 0, 2 * lost < len(compared.ours), found)
 
 
-def _tells_no_worse(results: SuccessorResults, variant: str) -> Verdict | None:
+def _tells_better(results: SuccessorResults, variant: str) -> Verdict | None:
     compared = _Comparison()
     for name, ood in ood_pairs():
         ours = results.by_seed(name, "edl", variant, *detection_path("edl", ood, "uncertainty"))
