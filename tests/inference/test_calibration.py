@@ -252,6 +252,12 @@ def test_of_few_samples_what_the_data_calls_its_validation_part_is_set_aside() -
     assert torch.equal(rows, torch.arange(300) % 5 == 0)
     # What is left once the test part is split off is all of one part, as if none were named.
     assert rows_set_aside(data.take(~rows), "all", 0, True) is None
+    # Of a part that is too small to fit anything to, use is made in the training.
+    few = torch.where(torch.arange(300) < 10, PARTS.index("validation"), PARTS.index("train"))
+    assert rows_set_aside(replace(data, parts=few), "all", 0, True) is None
+    # How many samples there are beside it does not matter.
+    fewer = data.take(torch.arange(200))
+    assert torch.equal(rows_set_aside(fewer, "all", 0, True), torch.arange(200) % 5 == 0)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(400, 50), (399, 0), (250, 0)])
@@ -383,6 +389,15 @@ def test_of_few_samples_far_inputs_are_not_answered() -> None:
     few = TrainedModel.train(blobs(30), EDL(), settings=QUICK, posthoc="all")
     assert set(few.training["posthoc"]["done"]) == {"temperature", "trust"}
     assert not few.accepts(few.predict(FAR)).any()
+
+
+def test_data_that_nothing_was_fitted_to_are_not_refused_for_promises() -> None:
+    plain = TrainedModel.train(blobs(), EDL(), settings=QUICK)
+    few = blobs(30, seed=5)  # too few for trust, which is then measured on the training data
+    by_training = plain.calibrated(blobs(), few, "trust")
+    assert by_training.posthoc.trust.is_cross_fitted
+    assert not by_training.was_calibrated_on(few)
+    assert plain.calibrated(blobs(), few, "all").was_calibrated_on(few)
 
 
 def test_groups_are_set_aside_whole() -> None:

@@ -29,7 +29,7 @@ class Watched:
         return untrained_model(self.training.inputs, ("a", "b", "c"), seed=len(self.parts))
 
 
-def test_every_sample_is_said_by_a_network_that_was_trained_without_it():
+def test_every_sample_is_predicted_by_a_network_that_was_trained_without_it():
     training = samples(torch.arange(60) % 3)
     watched = Watched(training)
     with warnings.catch_warnings():
@@ -68,8 +68,18 @@ def test_samples_of_a_class_that_is_left_out_with_them_are_not_asked_about():
 
 def test_one_group_can_not_be_left_out():
     training = samples(torch.arange(60) % 3)
-    with pytest.raises(InputError, match="no fifth of the training data leaves two classes"):
+    with pytest.raises(InputError, match="no sample can be predicted by a network"):
         out_of_fold_predictions(training, Watched(training), torch.zeros(60, dtype=torch.int64), 0)
+
+
+def test_a_network_of_less_than_half_of_the_samples_is_not_asked():
+    training = samples(torch.arange(60) % 3)
+    watched = Watched(training)
+    groups = torch.cat([torch.zeros(40, dtype=torch.int64), torch.arange(20) // 2 + 1])
+    unseen = out_of_fold_predictions(training, watched, groups, 0)
+    assert all(len(part) >= 30 for part in watched.parts)
+    assert unseen.num_networks == len(watched.parts) == FOLDS - 1
+    assert sorted(unseen.rows.tolist()) == list(range(40, 60))
 
 
 def test_a_network_that_diverges_is_named():

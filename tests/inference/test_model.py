@@ -167,7 +167,7 @@ def test_rows_without_a_header_lose_the_label_that_training_was_told_of(tmp_path
 # ------------------------------------------------------------------------------------------------- outputs
 
 
-@pytest.mark.parametrize("method", ["softmax", "edl", "ensemble", "ffgu"])
+@pytest.mark.parametrize("method", ["softmax", "edl", "ensemble", "ffgu", "f-edl", "natpn", "daedl"])
 def test_outputs_are_what_the_head_takes_and_gives(method):
     rows = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
     data = Table(rows, torch.arange(30) % 3, ("a", "b", "c"), "rows")

@@ -405,7 +405,8 @@ def test_full_coverage_goes_up_to_the_most_doubtful_sample_and_not_beyond(dtype)
     assert not rule.accept(as_opinion(torch.tensor([0.61, 0.999], dtype=dtype))).any()
     with pytest.warns(NescioWarning, match="all but 0% are rejected"):
         nothing = AbstentionRule.for_coverage(Opinion(torch.zeros(10, 2)), None, 1.0)
-    assert not nothing.accept(opinion[:0]).any()
+    assert not nothing.accept(opinion).any()
+    assert nothing.describe() == "accepts 0% of held-out inputs; their error is not known"
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.05, 1), (0.1, 1), (0.55, 6), (0.6, 6), (0.61, 7), (1, 10)])

@@ -80,6 +80,9 @@ def test_by_what_the_model_answers(model, mixed):
     assert words.rule_text(model) == "the default (uncertainty < 0.5)"
     rule = AbstentionRule.for_coverage(mixed.prediction, mixed.labels, 0.5, "entropy")
     assert words.rule_text(model.with_rule(rule)) == f"its rule (doubt by entropy < {rule.threshold:.4g})"
+    promised = {"max_error": 0.1, "confidence": 0.9, "target_coverage": None}
+    nothing = replace(rule, threshold=-math.inf, met=False, **promised)
+    assert words.rule_text(model.with_rule(nothing)) == "its rule, which accepts nothing"
 
 
 def test_what_uncertainty_is(model, mixed):

@@ -9,7 +9,7 @@ import pytest
 
 import nescio as ev
 from nescio.training import TrainingSettings
-from nescio.training.settings import enough_steps
+from nescio.training.settings import enough_steps, settings_for_part
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,15 @@ def test_settings_go_through_json():
 
 @pytest.mark.parametrize(
     ("num_train", "num_part", "epochs"),
-    [(160, 128, 125), (200, 160, 130), (10, 8, 100), (160, 160, 100), (33, 8, 300)],
+    [(160, 128, 125), (200, 160, 130), (10, 8, 100), (160, 160, 100), (33, 8, 200), (34, 8, 300)],
 )
 def test_a_part_of_the_samples_gets_about_as_many_steps(num_train, num_part, epochs):
     settings = TrainingSettings(epochs=100, batch_size=16, learning_rate=0.1)
-    of_part = settings.for_part(num_train, num_part)
+    of_part = settings_for_part(settings, num_train, num_part)
     assert of_part == dataclasses.replace(settings, epochs=epochs)
+
+
+@pytest.mark.parametrize(("accumulate", "epochs"), [(8, 200), (2, 125)])
+def test_batches_that_make_one_step_count_once(accumulate, epochs):
+    settings = TrainingSettings(epochs=100, batch_size=16, learning_rate=0.1, accumulate=accumulate)
+    assert settings_for_part(settings, 160, 128).epochs == epochs

@@ -60,6 +60,14 @@ class Calibration:
     done: dict[str, str]
     skipped: dict[str, str]
 
+    @property
+    def is_by_training_alone(self) -> bool:
+        """Whether nothing of it was fitted to held-out samples."""
+        if self.posthoc is None:
+            return False
+        trust = self.posthoc.trust
+        return self.posthoc.temperature is None and trust is not None and trust.is_cross_fitted
+
 
 def require_wanted(posthoc: object) -> str:
     """Refuse what is none of the words that say what is to be fitted."""
@@ -72,24 +80,30 @@ def rows_set_aside(data: LabelledData, posthoc: str, seed: int, is_repeatable: b
     """Where the samples lie that are set aside for calibration, bool (N,); None where there are too few.
 
     Of every class alike, whole groups where the data has groups, and what the data calls its validation part
-    where it has one.
+    where it has one that is of use.
 
     is_repeatable: whether the network can be trained again, on parts of few samples.
     """
     if posthoc == "none":
         return None
-    # Trust of few samples is measured on the training data; so is the temperature, by networks trained again.
-    if len(data) < FEW and (posthoc == "trust" or (is_repeatable and not names_parts(data))):
-        return None
+    is_small = len(data) < FEW
     share = min(SHARE, MOST_SET_ASIDE / len(data))
-    if len(data) >= FEW:
-        share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
-    if int(share * len(data)) < LEAST_SET_ASIDE:
-        return None
+    if not names_parts(data):
+        # Of few, trust is measured on the training data, and networks that are trained again tell how sure
+        # the model may be.
+        if is_small and (posthoc == "trust" or is_repeatable):
+            return None
+        if not is_small:
+            share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
+        if int(share * len(data)) < LEAST_SET_ASIDE:
+            return None
     try:
-        return held_out_rows(data, share, seed)
+        rows = held_out_rows(data, share, seed)
     except DataError:  # too few samples of a class, or too few groups
         return None
+    if is_small and rows.sum() < LEAST_SET_ASIDE:
+        return None
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +113,7 @@ class _Material:
     model: TrainedModel
     training: Samples
     held_out: Samples | None
-    said: Prediction | None  # of what was held out
+    prediction: Prediction | None  # of what was held out
     kind: str | None
     is_encoded: bool
     groups: Tensor | None
@@ -110,7 +124,7 @@ class _Material:
         """The trust; an InputError says why it can't be fitted."""
         if self.held_out is None or len(self.held_out) < LEAST_HELD_OUT:
             return self._cross_fitted_trust()
-        assert self.said is not None
+        assert self.prediction is not None
         layer = distance_layer(self.model.method, self.model.module, self.model.network)
         if layer is None:
             raise InputError(
@@ -118,7 +132,7 @@ class _Material:
                 "nescio.encoders.with_features names a layer"
             )
         rows = _sampled_rows(self.training.labels, self.seed)
-        num_wrong = int((self.said.labels.cpu() != self.held_out.labels.cpu()).sum())
+        num_wrong = int((self.prediction.labels.cpu() != self.held_out.labels.cpu()).sum())
         network = self.model.network
         trust = Trust.fit(
             features_at(self.model, select_rows(self.training.inputs, rows), layer),
@@ -161,14 +175,14 @@ class _Material:
 
     def temperature(self, trust: Trust | None) -> tuple[Temperature, str]:
         """The temperature, and in words what it was fitted to; an error says why it can't be fitted."""
-        if self.said is None or len(self.said) < LEAST_SET_ASIDE:
+        if self.prediction is None or len(self.prediction) < LEAST_SET_ASIDE:
             return self._cross_fitted_temperature(trust)
         assert self.held_out is not None
         factors = None
         if trust is not None:
             assert trust.layer is not None
             factors = _trust_at(trust, features_at(self.model, self.held_out.inputs, trust.layer))
-        return Temperature.fit(self.said, self.held_out.labels, factors), ""
+        return Temperature.fit(self.prediction, self.held_out.labels, factors), ""
 
     def _cross_fitted_temperature(self, trust: Trust | None) -> tuple[Temperature, str]:
         """The temperature by the training samples themselves.
@@ -196,10 +210,10 @@ class _Material:
         """Why nothing can be fitted to held-out samples."""
         if self.held_out is not None:
             return f"it needs {least} held-out inputs, got {len(self.held_out)}"
-        there = f"{len(self.training):,} training inputs"
+        known = f"{len(self.training):,} training inputs"
         if self.groups is not None:
-            there += f" of {len(torch.unique(self.groups)):,} groups"
-        return f"it needs {least} held-out inputs, and {there} are too few to set so many aside"
+            known += f" of {len(torch.unique(self.groups)):,} groups"
+        return f"it needs {least} held-out inputs, and {known} are too few to set so many aside"
 
 
 def calibrate(
@@ -224,15 +238,15 @@ def calibrate(
         kind: The kind of distance, see `Trust.fit`; None for Gaussians, or neighbours of few samples.
         is_encoded: Whether what the network takes are features of a frozen encoder.
         groups: What each training sample belongs to, int64 (N,); None where all are on their own.
-        retraining: How the network is trained again on a part of the training samples, which tells the
+        retraining: How the network is trained again on a part of the training samples, to fit the
             temperature of few; None where it can't be.
         seed: Seed of what is drawn.
     """
-    said = None
+    prediction = None
     if held_out is not None:
         # As `predict` and the service will ask it: what is fitted is for their answers.
-        said = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
-    material = _Material(model, training, held_out, said, kind, is_encoded, groups, retraining, seed)
+        prediction = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
+    material = _Material(model, training, held_out, prediction, kind, is_encoded, groups, retraining, seed)
     done = {}
     skipped = {}
     trust = None
@@ -245,8 +259,8 @@ def calibrate(
     temperature = None
     if posthoc in ("all", "temperature"):
         try:
-            temperature, by_which = material.temperature(trust)
-            done["temperature"] = temperature.describe() + by_which
+            temperature, fitted_to = material.temperature(trust)
+            done["temperature"] = temperature.describe() + fitted_to
         except (InputError, DataError, TrainingError) as error:
             skipped["temperature"] = str(error)
     fitted = None

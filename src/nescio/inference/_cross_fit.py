@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nescio.inference.model import TrainedModel
 
 FOLDS = 5
+LEAST_TRAINED_ON = 0.5  # of the samples: with fewer, a network says little of one that is trained on all
 
 
 # From the places of samples (M,) among the training data to a model without temperature and trust that was
@@ -52,7 +53,8 @@ def out_of_fold_predictions(
 ) -> OutOfFold:
     """Predict each fifth of the training samples by a network that is trained on the others.
 
-    Samples of a class that a network has not seen are left out: the model will know it.
+    Samples of a class that a network has not seen are left out: the model will know it. So is a part that
+    leaves less than half of the samples to train on, such as one large group.
 
     Args:
         training: All samples.
@@ -62,7 +64,7 @@ def out_of_fold_predictions(
         seed: Seed of the parts.
 
     Raises:
-        InputError: If no part can be left out, as where all samples are of one group.
+        InputError: If no sample can be predicted so, as where all are of one group.
         TrainingError: If one of the networks diverges.
     """
     labels = training.labels
@@ -71,6 +73,8 @@ def out_of_fold_predictions(
     places = []
     for fold in range(FOLDS):
         rest = (folds != fold).nonzero().squeeze(1)
+        if len(rest) < LEAST_TRAINED_ON * len(training):
+            continue
         is_known = labels[rest].bincount(minlength=int(labels.max()) + 1) > 0
         is_measured = (folds == fold) & is_known[labels]
         if is_known.sum() < 2 or not is_measured.any():
@@ -86,5 +90,8 @@ def out_of_fold_predictions(
         predictions.append(model.predict(select_rows(training.inputs, rows), independent=True))
         places.append(rows)
     if not predictions:
-        raise InputError("no fifth of the training data leaves two classes to train on where it is left out")
+        raise InputError(
+            "no sample can be predicted by a network that is trained on half of the others or more and knows "
+            "its class"
+        )
     return OutOfFold(concatenate(predictions), torch.cat(places), len(predictions))

@@ -113,9 +113,10 @@ def outputs_of(model: TrainedModel, inputs: Tensor | StoredArray) -> NetworkOutp
     with torch.inference_mode(), torch.random.fork_rng([]):
         torch.manual_seed(0)  # for layers that draw in evaluation too
         for prepared in prepared_parts(model, inputs, _BATCH, require_finite_inputs):
-            of_part = features_of(network, prepared)
-            features.append(of_part.float().cpu())
-            logits.append(network.head(of_part).float().cpu())
+            # What the network gives, which is more than its head does where that has several outputs.
+            with _caught(network, FEATURES) as caught:
+                logits.append(network(prepared).float().cpu())
+            features.append(caught[-1].flatten(1).float().cpu())
     return NetworkOutputs(torch.cat(features), torch.cat(logits))
 
 

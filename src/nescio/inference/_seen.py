@@ -1,6 +1,7 @@
-"""SeenSamples: short digests of what a model was trained on, by which training data are known again.
+"""SeenSamples: short digests of what a model was trained or calibrated on, by which these are known again.
 
-A promise that is made from training data does not hold: the model is better on them than on anything new.
+A promise that is made from training data does not hold: the model is better on them than on anything new. So
+it is with the data that temperature and trust were fitted to.
 The digests are 32 bits a sample, of at most 20,000 samples; two different samples share one by chance once in
 four billion. Some data have equal samples, such as tables with few columns. So it is also kept how often new
 samples are equal to some of training: that much is no sign of training data.

@@ -14,7 +14,7 @@ from nescio._files import digest
 from nescio.data import Dataset, LabelledData, Preprocess, Source, Table, Texts
 from nescio.encoders import EncoderSpec, spec_to_dict
 from nescio.errors import DataError, InputError
-from nescio.inference._calibration import calibrate, summary_of
+from nescio.inference._calibration import CALIBRATED_ON, calibrate, summary_of
 from nescio.inference._choice import Choice
 from nescio.inference._cross_fit import Retraining
 from nescio.inference._frozen import OnEncoding, encoded_data, pretrained_encoder
@@ -269,3 +269,11 @@ def labels_among(classes: Sequence[str], data: LabelledData) -> Tensor:
 def digest_of(samples: Samples) -> str:
     """Compute what tells samples, as a model takes them, from any others."""
     return digest({"inputs": samples.inputs, "labels": samples.labels})
+
+
+def is_calibrated_on(model: TrainedModel, samples: Samples) -> bool:
+    """Whether `calibrated` fitted temperature and trust of a model to these samples, or to a part of them."""
+    if model.calibrated_on is not None and model.calibrated_on.are_seen(samples.inputs):
+        return True
+    # Where too many samples are equal to tell by them, all together do.
+    return bool(model.training.get(CALIBRATED_ON) == digest_of(samples))

@@ -61,6 +61,7 @@ from nescio.inference._train import (
     calibrated_after_training,
     check_data,
     digest_of,
+    is_calibrated_on,
     labels_among,
     resolved_settings,
     samples_of,
@@ -79,6 +80,7 @@ from nescio.posthoc.conformal import ConformalSets
 from nescio.posthoc.state import Posthoc, WithPValues
 from nescio.training import Samples, TrainingSettings, as_input
 from nescio.training.loggers import Logger, make_loggers
+from nescio.training.settings import settings_for_part
 
 DEFAULT_MAX_UNCERTAINTY = USUAL_LIMITS["uncertainty"]  # of an answer that a model without a rule stands by
 
@@ -166,11 +168,12 @@ class TrainedModel:
             on_encoding: A function that is called while features are computed, with how many are done, and
                 how many there are.
             posthoc: What is fitted after the training: "temperature", "trust", "all" or "none". For it a
-                tenth of the data, at most 5,000 samples, is set aside and not trained on. Of less than 400
-                samples nothing is: trust is measured on the training data themselves, and the temperature is
-                fitted to what five more networks, each trained on four fifths, say of the rest, both from 25
-                samples on. With `fine_tune` or a module of your own, which are not trained again, a
-                temperature needs 250 samples. What was done is in `training["posthoc"]`.
+                tenth of the data, at most 5,000 samples, is set aside and not trained on, or what the data
+                calls its validation part. Of less than 400 samples without one nothing is: trust is measured
+                on the training data themselves, and the temperature is fitted to what five more networks,
+                each trained on four fifths, say of the rest, both from 25 samples on. With `fine_tune` or a
+                module of your own, which are not trained again, a temperature needs 250 samples. What was
+                done is in `training["posthoc"]`.
             log: Where the metrics of every epoch go beside metrics.jsonl of `run_dir`: "tensorboard", "csv",
                 "mlflow", "wandb", a logger of `nescio.training.loggers`, or several of them.
 
@@ -227,9 +230,9 @@ class TrainedModel:
 
         def trained_again(rows: Tensor) -> TrainedModel:
             part = training.take(rows)
-            decides = watched if settings.patience is not None else None
-            of_part = settings.for_part(len(training), len(part))
-            return train_network(untrained(part), part, of_part, decides, None, None)
+            stops_by = watched if settings.patience is not None else None
+            of_part = settings_for_part(settings, len(training), len(part))
+            return train_network(untrained(part), part, of_part, stops_by, None, None)
 
         trained = calibrated_after_training(
             trained,
@@ -302,12 +305,12 @@ class TrainedModel:
                 raise DataError(f"{name} can't be fitted: {reason}")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
         fitted = self.with_posthoc(calibration.posthoc)
-        described = {
-            **fitted.training,
-            "posthoc": summary_of(calibration, samples, posthoc),
-            CALIBRATED_ON: digest_of(samples),
-        }
-        return replace(fitted, training=described, calibrated_on=SeenSamples.of(samples.inputs))
+        described = {**fitted.training, "posthoc": summary_of(calibration, samples, posthoc)}
+        calibrated_on = None
+        if not calibration.is_by_training_alone:
+            described[CALIBRATED_ON] = digest_of(samples)
+            calibrated_on = SeenSamples.of(samples.inputs)
+        return replace(fitted, training=described, calibrated_on=calibrated_on)
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:
         """Return the same model with another temperature and trust, or with none, without rule and sets.
@@ -356,14 +359,9 @@ class TrainedModel:
         Raises:
             DataError: If the model was calibrated, and the data has a class that it never saw.
         """
-        calibrated_on = self.training.get(CALIBRATED_ON)
-        if calibrated_on is None:
+        if CALIBRATED_ON not in self.training:
             return False
-        samples = samples_of(self, data)
-        if self.calibrated_on is not None and self.calibrated_on.are_seen(samples.inputs):
-            return True
-        # Where too many samples are equal to tell by them, all together do.
-        return bool(calibrated_on == digest_of(samples))
+        return is_calibrated_on(self, samples_of(self, data))
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from nescio.errors import InputError, NescioWarning
 from nescio.inference._calibration import calibrate, require_wanted, rows_set_aside, summary_of
 from nescio.inference._choice import is_pretrained, name_of
 from nescio.inference._seen import SeenSamples
+from nescio.inference._train import is_calibrated_on
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import Method, make_method
 from nescio.opinions.categorical import Prediction
@@ -39,7 +40,7 @@ from nescio.opinions.opinion import Opinion
 from nescio.posthoc.abstention import AbstentionRule
 from nescio.training import Samples, TrainingSettings, fit
 from nescio.training._loop import Loop, generators_kept
-from nescio.training.settings import DECOUPLED
+from nescio.training.settings import DECOUPLED, settings_for_part
 
 _WHOLE_BATCH = 512  # so many samples or fewer are one batch: the order of the samples does not matter then
 _USUAL_BATCH = 128
@@ -159,18 +160,23 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         train, set_aside = self._split_off(Samples(inputs, torch.from_numpy(codes), weights))
         assert isinstance(train.inputs, Tensor)
         self._start(train.inputs, train.weights)
-        self.history_ = self._trained(self.model_, train)
+        settings = self._settings_for(train)
+        self.history_ = self._trained(self.model_, train, settings)
         self.n_iter_ = len(self.history_)
         if self.posthoc != "none":
-            self._calibrate(train, set_aside)
+            self._calibrate(train, set_aside, settings)
         # What was set aside too: temperature and trust were fitted to it.
         self.model_ = replace(self.model_, seen=SeenSamples.of(inputs))
 
-    def _trained(self, model: TrainedModel, train: Samples) -> list[dict[str, float]]:
-        """Train a model in place; the metrics of every epoch."""
+    def _settings_for(self, train: Samples) -> TrainingSettings:
         assert isinstance(train.inputs, Tensor)
         with_weight_decay = self._uses_weight_decay(train.inputs)
-        settings = self._settings(len(train), with_weight_decay=with_weight_decay)
+        return self._settings(len(train), with_weight_decay=with_weight_decay)
+
+    def _trained(
+        self, model: TrainedModel, train: Samples, settings: TrainingSettings
+    ) -> list[dict[str, float]]:
+        """Train a model in place; the metrics of every epoch."""
         history = fit(model.method, model.module, model.preprocess, train, settings)
         model.module.cpu()  # wherever it was trained, it can be used and pickled anywhere
         return history
@@ -215,7 +221,7 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if not is_first and not np.array_equal(known, self.classes_):
             raise InputError(f"classes must be those of the first call, {self.classes_.tolist()}, or None")
         if not np.isin(labels, known).all():
-            raise InputError(f"y must hold classes known from the first call, {list(known)}")
+            raise InputError(f"y must hold classes known from the first call, {known.tolist()}")
         weights = self._weights(labels, sample_weight)
         if is_first:
             self.classes_ = known
@@ -273,14 +279,14 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         kept = (~is_set_aside).nonzero().squeeze(1)
         return samples.take(kept), samples.take(is_set_aside.nonzero().squeeze(1))
 
-    def _calibrate(self, train: Samples, set_aside: Samples | None) -> None:
+    def _calibrate(self, train: Samples, set_aside: Samples | None, settings: TrainingSettings) -> None:
         """Fit what is wanted to what was set aside, and say what can't be fitted."""
 
         def trained_again(rows: Tensor) -> TrainedModel:
             part = train.take(rows)
             assert isinstance(part.inputs, Tensor)
             model = self._untrained(part.inputs, part.weights)
-            self._trained(model, part)
+            self._trained(model, part, settings_for_part(settings, len(train), len(part)))
             return model
 
         calibration = calibrate(
@@ -378,13 +384,12 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "X must hold held-out samples, as no promise made from training data holds, got "
                 f"{seen.share_of(inputs):.0%} that the classifier was trained on"
             )
-        calibrated_on = self.model_.calibrated_on
-        if calibrated_on is not None and calibrated_on.are_seen(inputs):
+        codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
+        if is_calibrated_on(self.model_, Samples(inputs, codes)):
             raise InputError(
                 "X must hold other samples than those of `calibrated`, as no promise made from those holds, "
-                f"got {calibrated_on.share_of(inputs):.0%} that temperature and trust were fitted to"
+                "got some that temperature and trust were fitted to"
             )
-        codes = torch.from_numpy(np.searchsorted(self.classes_, labels))
         prediction = self.model_.predict(inputs)
         rule = AbstentionRule.for_error(prediction, codes, max_error, confidence, measure)
         self.model_ = self.model_.with_rule(rule)

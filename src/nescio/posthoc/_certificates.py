@@ -165,20 +165,22 @@ class HeldOutScores:
     def covering(self, share: float) -> float:
         """The least score above this share of the samples, as far as they are not rejected.
 
-        Of all samples that are not rejected it is just above the largest, not above what may come.
+        Of all samples that are not rejected it is just above the largest, not above what may come; where all
+        are rejected it accepts nothing.
         """
+        most = float(self.scores[-1])
+        kept = self.scores[self.scores < most]
+        if not len(kept):
+            return -most
         needed = math.floor(share * self.size)
         while needed / self.size < share:
             needed += 1
-        most = self.scores[-1]
-        above = int(torch.searchsorted(self.scores, self.scores[needed - 1], right=True))
-        if self.scores[above] < most:
-            return float(self.scores[above])
+        if needed <= len(kept):
+            above = kept[kept > kept[needed - 1]]
+            if len(above):
+                return float(above[0])
         # In float32, which predictions may be of, and where a threshold between its numbers would be none.
-        largest = self.scores[self.scores < most][-1:].float()
-        if not len(largest):
-            return float(most)
-        return min(float(largest.nextafter(torch.tensor(math.inf))), float(most))
+        return min(float(kept[-1].float().nextafter(torch.tensor(math.inf))), most)
 
     def accepted(self, threshold: float) -> int:
         """How many samples lie below the threshold."""

@@ -114,6 +114,8 @@ def rule_text(model: TrainedModel) -> str:
     """By what the model decides which answers it stands by, part of a sentence."""
     if model.rule is None:
         return f"the default (uncertainty < {DEFAULT_MAX_UNCERTAINTY:g})"
+    if model.rule.threshold == -math.inf:
+        return "its rule, which accepts nothing"
     return f"its rule (doubt by {model.rule.measure} < {model.rule.threshold:.4g})"
 
 

@@ -151,8 +151,8 @@ class TrainingSettings:
         if self.learning_rate == 0:
             raise InputError("learning_rate must be a positive number, got 0")
         if self.warmup is not None:
-            _require_share("warmup", self.warmup)
-        _require_share("ema", self.ema)
+            _require_below_one("warmup", self.warmup)
+        _require_below_one("ema", self.ema)
         _require_one_of("schedule", self.schedule, SCHEDULES)
         _require_one_of("precision", self.precision, PRECISIONS)
         _require_one_of("sampler", self.sampler, SAMPLERS)
@@ -162,23 +162,6 @@ class TrainingSettings:
             require_optimizer(self.optimizer, self.weight_decay or 0.0)
         if self.class_weight is not None:
             object.__setattr__(self, "class_weight", _checked_class_weight(self.class_weight))
-
-    def for_part(self, num_train: int, num_part: int) -> TrainingSettings:
-        """These settings for a part of the samples, with about as many steps.
-
-        Args:
-            num_train: Samples that these settings are for; batch size and epochs are chosen.
-            num_part: Samples of the part.
-
-        Example:
-            >>> TrainingSettings(epochs=100, batch_size=16).for_part(160, 120).epochs
-            125
-        """
-        assert self.epochs is not None
-        assert self.batch_size is not None
-        steps = math.ceil(num_train / self.batch_size)
-        of_part = math.ceil(num_part / self.batch_size)
-        return dataclasses.replace(self, epochs=max(1, round(self.epochs * steps / of_part)))
 
     def resolved(
         self,
@@ -297,12 +280,28 @@ def former_settings() -> dict[str, Any]:
     return TrainingSettings().resolved(1).to_dict()
 
 
+def settings_for_part(settings: TrainingSettings, num_train: int, num_part: int) -> TrainingSettings:
+    """Settings for a part of the samples that they were chosen for, with about as many steps."""
+    assert settings.epochs is not None
+    epochs = settings.epochs * _num_steps(settings, num_train) / _num_steps(settings, num_part)
+    return dataclasses.replace(settings, epochs=max(1, round(epochs)))
+
+
+def _num_steps(settings: TrainingSettings, count: int) -> int:
+    """Steps of an epoch of so many samples."""
+    assert settings.batch_size is not None
+    batches = math.ceil(count / settings.batch_size)
+    if batches > 1 and count % settings.batch_size == 1:
+        batches -= 1  # one sample left over joins the batch before it
+    return math.ceil(batches / settings.accumulate)
+
+
 def _require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
-def _require_share(name: str, value: float) -> None:
+def _require_below_one(name: str, value: float) -> None:
     require_number(name, value)
     if value >= 1:
         raise InputError(f"{name} must be a number from 0 to below 1, got {value!r}")
