@@ -328,7 +328,11 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
     opinions = [part for part in parts if isinstance(part, Opinion)]
     if len(opinions) == len(parts):
         labels = torch.cat([part.labels for part in opinions])
-        return Opinion(torch.cat([part.evidence for part in opinions]), opinions[0].prior, labels)
+        base_rates = None
+        if opinions[0].base_rates is not None:
+            base_rates = torch.cat([part.base_rates for part in opinions if part.base_rates is not None])
+        evidence = torch.cat([part.evidence for part in opinions])
+        return Opinion(evidence, opinions[0].prior, labels, base_rates)
     probabilities = torch.cat([part.probabilities for part in parts])
     own_uncertainty = None
     if all(getattr(part, "own_uncertainty", None) is not None for part in parts):

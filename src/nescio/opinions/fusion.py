@@ -1,4 +1,4 @@
-"""Fusion: one opinion from several about the same thing (same classes, same base rates).
+"""Fusion: one opinion from several about the same thing (same classes).
 
 Each rule takes the evidence of M opinions (M, ..., K) and their common prior, and gives evidence (..., K).
 """
@@ -82,7 +82,8 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
             lower the uncertainty, and a warning says so.
 
     Returns:
-        The fused opinions (...), of the same prior, without raw labels.
+        The fused opinions (...), of the same prior, without raw labels. Base rates, where there are such,
+        are averaged with the evidence of each opinion as its weight, whatever the rule.
 
     Raises:
         InputError: If there is no such rule, no opinion, they differ in shape or prior, or evidence on the
@@ -116,4 +117,17 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
         raise InputError(f"opinions must have one prior, got {got}")
     evidence = torch.stack([opinion.evidence for opinion in opinions])
     require_evidence(evidence, None)
-    return Opinion(_RULES[rule](evidence, prior), prior)
+    return Opinion(_RULES[rule](evidence, prior), prior, base_rates=_fused_base_rates(opinions))
+
+
+def _fused_base_rates(opinions: list[Opinion]) -> Tensor | None:
+    """Their mean, weighted by the evidence of each, or plain where there is none; None where all are equal."""
+    if all(opinion.base_rates is None for opinion in opinions):
+        return None
+    rates = []
+    for opinion in opinions:
+        equal = torch.full_like(opinion.evidence, 1 / opinion.num_classes)
+        rates.append(equal if opinion.base_rates is None else opinion.base_rates)
+    weights = torch.stack([opinion.evidence.sum(-1, keepdim=True) for opinion in opinions])
+    weights = torch.where(weights.sum(0) > 0, weights, 1)
+    return (weights / weights.sum(0) * torch.stack(rates)).sum(0)

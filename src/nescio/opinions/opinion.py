@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from nescio._checks import (
+    LEAST_PRIOR,
     at_least_float32,
     describe,
+    looks_at_values,
     require_evidence,
     require_floating,
     require_prior,
@@ -22,6 +24,8 @@ from nescio.functional import _dirichlet
 from nescio.functional.evidence import EvidenceFunction, evidence_function
 from nescio.opinions._indexing import at_batch_index
 
+_ROUNDING = 1e-4  # by which the sum of base rates may differ from 1
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opinion:
@@ -31,14 +35,21 @@ class Opinion:
     belief e / S, uncertainty K prior / S, probabilities alpha / S (equations 1 and 2 of the paper, where the
     prior is 1). The tensor given is used as it is, not copied.
 
+    The probabilities share the uncertainty u equally among the classes, p = b + u / K. With base rates a, as
+    subjective logic has them, it is p = b + u a, and alpha = e + K prior a: belief and uncertainty stay. A
+    temperature (`nescio.posthoc.Temperature`) sets them.
+
     Args:
         evidence: (..., K) in float32 or float64, zero or more.
         prior: Prior of each class, 1e-6 to 1e6. The smaller it is, the less evidence makes an opinion sure.
         raw_labels: The class of the greatest output (...) of the network that the evidence was read from,
             where there was one. Outputs have an order even where they give no evidence at all.
+        base_rates: The share of the uncertainty that counts for each class in the probabilities, (..., K),
+            zero or more, with the sum 1; None for equal shares, 1 / K.
 
     Raises:
-        InputError: If the evidence is no such tensor, the prior no such number, or the labels do not fit.
+        InputError: If the evidence is no such tensor, the prior no such number, or labels or base rates do
+            not fit.
 
     Example:
         >>> import torch
@@ -53,6 +64,7 @@ class Opinion:
     evidence: Tensor
     prior: float = 1.0
     raw_labels: Tensor | None = None
+    base_rates: Tensor | None = None
 
     def __post_init__(self) -> None:
         require_floating("evidence", self.evidence, class_axis=-1)
@@ -60,21 +72,32 @@ class Opinion:
             raise InputError(f"evidence must be float32 or float64, got {describe(self.evidence)}")
         object.__setattr__(self, "prior", require_prior(self.prior))
         require_raw_labels(self.raw_labels, self.evidence.shape[:-1])
+        _require_base_rates(self.base_rates, self.evidence)
 
     @classmethod
-    def from_evidence(cls, evidence: Tensor, *, prior: float = 1.0, validate: bool | None = None) -> Opinion:
+    def from_evidence(
+        cls,
+        evidence: Tensor,
+        *,
+        prior: float = 1.0,
+        base_rates: Tensor | None = None,
+        validate: bool | None = None,
+    ) -> Opinion:
         """From evidence whose values are looked at.
 
         Args:
             evidence: (..., K), zero or more; types narrower than float32 become that.
             prior: Prior of each class.
+            base_rates: The share of the uncertainty that counts for each class, (..., K); None for equal
+                shares.
             validate: Whether to look at the values; by default on the CPU only, where that is cheap.
 
         Returns:
             The opinions (...).
 
         Raises:
-            InputError: If the evidence has another form, or is below zero or not finite.
+            InputError: If the evidence has another form, or is below zero or not finite, or the base rates
+                are no such shares.
 
         Example:
             >>> import torch
@@ -84,7 +107,12 @@ class Opinion:
         """
         require_floating("evidence", evidence, class_axis=-1)
         require_evidence(evidence, validate)
-        return cls(at_least_float32(evidence), prior)
+        evidence = at_least_float32(evidence)
+        if base_rates is not None:
+            require_floating("base_rates", base_rates, class_axis=-1)
+            _require_shares(base_rates, validate)
+            base_rates = base_rates.to(evidence)
+        return cls(evidence, prior, base_rates=base_rates)
 
     @classmethod
     def from_logits(
@@ -143,8 +171,10 @@ class Opinion:
 
     @property
     def alpha(self) -> Tensor:
-        """Parameters of the Dirichlet distribution, e + prior, (..., K)."""
-        return self.evidence + self.prior
+        """Parameters of the Dirichlet distribution, e + prior, or e + K prior a with base rates, (..., K)."""
+        if self.base_rates is None:
+            return self.evidence + self.prior
+        return self.evidence + self._prior_strength * self.base_rates
 
     @property
     def strength(self) -> Tensor:
@@ -200,7 +230,8 @@ class Opinion:
             >>> Opinion(torch.zeros(4)).entropy(normalized=True)
             tensor(1.)
         """
-        return _dirichlet.entropy(self.evidence, normalized, self.prior)
+        evidence, prior = self._above_one_prior()
+        return _dirichlet.entropy(evidence, normalized, prior)
 
     def expected_entropy(self) -> Tensor:
         """Mean entropy of the class distributions drawn, the aleatoric part, in nats, (...).
@@ -213,7 +244,7 @@ class Opinion:
             >>> Opinion(torch.tensor([40.0, 0.0])).expected_entropy()
             tensor(0.1025)
         """
-        return _dirichlet.expected_entropy(self.evidence, self.prior)
+        return _dirichlet.expected_entropy(*self._above_one_prior())
 
     def mutual_information(self) -> Tensor:
         """Entropy less expected entropy, the epistemic part, in nats, (...).
@@ -224,7 +255,7 @@ class Opinion:
             >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).mutual_information()
             tensor([0.1931, 0.0061])
         """
-        return _dirichlet.mutual_information(self.evidence, self.prior)
+        return _dirichlet.mutual_information(*self._above_one_prior())
 
     def differential_entropy(self) -> Tensor:
         """Entropy of the Dirichlet density itself, in nats, (...); it has no lower bound.
@@ -235,7 +266,7 @@ class Opinion:
             >>> Opinion(torch.tensor([[0.0, 0.0], [40.0, 40.0]])).differential_entropy()
             tensor([-0.0000, -1.4837])
         """
-        return _dirichlet.differential_entropy(self.evidence, self.prior)
+        return _dirichlet.differential_entropy(*self._above_one_prior())
 
     def dissonance(self) -> Tensor:
         """Conflict between beliefs, 0 to 1, (...): high where classes with like belief compete.
@@ -253,7 +284,8 @@ class Opinion:
     def discount(self, trust: float | Tensor) -> Opinion:
         """The opinion as it counts when its source is trusted this much.
 
-        Belief becomes t b, uncertainty 1 - t (1 - u): doubt from outside the network enters so.
+        Belief becomes t b, uncertainty 1 - t (1 - u): doubt from outside the network enters so. What it adds
+        to the uncertainty is shared equally by the classes, so that the probabilities become t p + (1 - t) / K.
 
         Args:
             trust: 0 to 1, one number or a tensor that broadcasts to the batch (...).
@@ -273,7 +305,16 @@ class Opinion:
         trust = require_trust(trust, self.evidence)
         total = self.evidence.sum(-1)
         share = trust * self._prior_strength / (self._prior_strength + (1 - trust) * total)
-        return Opinion(self.evidence * share.unsqueeze(-1), self.prior, self.raw_labels)
+        evidence = self.evidence * share.unsqueeze(-1)
+        return Opinion(evidence, self.prior, self.raw_labels, self._discounted_base_rates(trust))
+
+    def _discounted_base_rates(self, trust: Tensor) -> Tensor | None:
+        """(t u a + (1 - t) / K) / (t u + 1 - t), (..., K): the former uncertainty as it was shared, the rest equally."""
+        if self.base_rates is None:
+            return None
+        kept = (trust * self.uncertainty).unsqueeze(-1)
+        added = (1 - trust).unsqueeze(-1)
+        return (kept * self.base_rates + added / self.num_classes) / (kept + added)
 
     def dirichlet(self) -> torch.distributions.Dirichlet:
         """The Dirichlet distribution as torch has it, to sample from.
@@ -299,7 +340,10 @@ class Opinion:
         raw_labels = self.raw_labels
         if raw_labels is not None:
             raw_labels = raw_labels.to(evidence.device)
-        return Opinion(evidence, self.prior, raw_labels)
+        base_rates = self.base_rates
+        if base_rates is not None:
+            base_rates = base_rates.to(evidence)
+        return Opinion(evidence, self.prior, raw_labels, base_rates)
 
     def numpy(self) -> dict[str, Any]:
         """Copies as numpy arrays.
@@ -324,10 +368,13 @@ class Opinion:
     def __getitem__(self, index: Any) -> Opinion:
         if self.evidence.ndim == 1:
             raise InputError("a single opinion can't be indexed; its arrays can: opinion.belief[0]")
-        evidence = at_batch_index(self.evidence, index)
-        if self.raw_labels is None:
-            return Opinion(evidence, self.prior)
-        return Opinion(evidence, self.prior, self.raw_labels[index])
+        raw_labels = None
+        if self.raw_labels is not None:
+            raw_labels = self.raw_labels[index]
+        base_rates = None
+        if self.base_rates is not None:
+            base_rates = at_batch_index(self.base_rates, index)
+        return Opinion(at_batch_index(self.evidence, index), self.prior, raw_labels, base_rates)
 
     def __repr__(self) -> str:
         # The prior is said where it is not the paper's.
@@ -349,3 +396,30 @@ class Opinion:
     def _prior_strength(self) -> float:
         """S without any evidence: K prior."""
         return self.num_classes * self.prior
+
+    def _above_one_prior(self) -> tuple[Tensor, float]:
+        """alpha as evidence (..., K) and a prior that all classes share: with base rates, the least there is."""
+        if self.base_rates is None:
+            return self.evidence, self.prior
+        return (self.alpha - LEAST_PRIOR).clamp_min(0), LEAST_PRIOR
+
+
+def _require_base_rates(base_rates: object, evidence: Tensor) -> None:
+    """Refuse what has not the form of the evidence; None is equal shares."""
+    if base_rates is None:
+        return
+    fits = isinstance(base_rates, Tensor) and base_rates.dtype == evidence.dtype
+    if not isinstance(base_rates, Tensor) or not fits or base_rates.shape != evidence.shape:
+        raise InputError(
+            f"base_rates must be a tensor like the evidence, {describe(evidence)}, got {describe(base_rates)}"
+        )
+
+
+def _require_shares(base_rates: Tensor, validate: bool | None) -> None:
+    """Refuse base rates (..., K) that are no shares."""
+    if not base_rates.numel() or not looks_at_values(base_rates, validate):
+        return
+    least = float(base_rates.detach().amin())
+    furthest = float((base_rates.detach().sum(-1) - 1).abs().amax())
+    if not (least >= 0 and furthest <= _ROUNDING):
+        raise InputError("base_rates must be zero or more for each class, with the sum 1")

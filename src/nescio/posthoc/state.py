@@ -38,7 +38,7 @@ class Posthoc:
     """What becomes of a prediction before it is said: a temperature, then a discount by the trust.
 
     Args:
-        temperature: The scale of the log-evidence or the log-probabilities; None for none.
+        temperature: What makes the probabilities honest; None for none.
         trust: What discounts inputs far from the training data; None for none.
 
     Example:
@@ -107,7 +107,7 @@ class Posthoc:
         """What the header of a model file keeps, plain data."""
         temperature = None
         if self.temperature is not None:
-            temperature = {"scale": self.temperature.scale}
+            temperature = self.temperature.settings()
         trust = None
         if self.trust is not None:
             trust = self.trust.settings()

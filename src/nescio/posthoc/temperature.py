@@ -1,13 +1,19 @@
-"""Temperature: one number, fitted to held-out data, that makes the probabilities of a model honest.
+"""Temperature: a few numbers, fitted to held-out data, that make the probabilities of a model honest.
 
 The log-evidence of an opinion, or the log-probabilities of a method without evidence, are multiplied by a
-scale; the most probable class stays the same. There is no shift: likelihood alone would add evidence until no
-doubt was left anywhere, and an opinion would be a softmax again.
+scale; the most probable class stays the same.
+
+An opinion says two things: how much it does not know, and what is probable. As it is trained the second
+follows from the first, p = b + u / K, and is too careful: of known inputs that leave some doubt, the most
+probable class is mostly right all the same. A shift of the log-evidence mends that, but likelihood alone would
+add evidence until no doubt was left anywhere, and the opinion would be a softmax again. So the probabilities
+get a scale and a shift of their own, and belief and uncertainty are left out of it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +28,9 @@ from nescio.posthoc._arguments import require_prediction
 
 LEAST_SCALE = 0.1
 LARGEST_SCALE = 10.0
-LOG_SCALE_DEVIATION = 0.3  # of the prior of the logarithm of the scale, whose mean is 0
+LARGEST_SHIFT = 20.0
+LOG_SCALE_DEVIATION = 0.3  # of the prior of the logarithm of a scale, whose mean is 0
+SHIFT_DEVIATION = 2.0  # of the prior of the shift, whose mean is 0
 _GRID = 41  # scales that are tried before the best is refined
 _MOST_EVIDENCE = 0.5 * LARGEST  # what a large scale makes of much evidence stays below what an opinion takes
 
@@ -38,11 +46,21 @@ class Temperature:
     so a vacuous opinion stays vacuous; an uncertainty that a method has of its own, without evidence, stays
     as it is.
 
+    Where an opinion's probabilities are read with a scale r and a shift s of their own, they are
+
+        p_k = (exp(s) e_k ** r + prior) / sum over all classes of (exp(s) e_j ** r + prior)
+
+    The uncertainty u is that of e ** scale. What is left, 1 - u, is belief, shared by the classes as p is,
+    and the base rates are p: b = (1 - u) p, and b + u p = p. A vacuous opinion has equal probabilities.
+
     Args:
         scale: The exponent, from 0.1 to 10; 1 changes nothing.
+        class_scale: The exponent r of an opinion's probabilities, from 0.1 to 10; None leaves them to follow
+            from belief and uncertainty. A method without evidence has no use for it.
+        class_shift: The shift s, from -20 to 20.
 
     Raises:
-        InputError: If the scale is no such number.
+        InputError: If the scales or the shift are no such numbers, or there is a shift without a class scale.
 
     Example:
         >>> import torch
@@ -50,25 +68,36 @@ class Temperature:
         >>> opinion = Opinion(torch.tensor([100.0, 0.0]))
         >>> Temperature(0.5).apply(opinion).evidence
         tensor([10.,  0.])
+        >>> said = Temperature(class_scale=1.0, class_shift=3.0).apply(opinion)
+        >>> said.uncertainty, said.probabilities
+        (tensor(0.0196), tensor([9.9950e-01, 4.9751e-04]))
     """
 
     scale: float = 1.0
+    class_scale: float | None = None
+    class_shift: float = 0.0
 
     def __post_init__(self) -> None:
-        require_number("scale", self.scale, LEAST_SCALE)
-        if self.scale > LARGEST_SCALE:
-            raise InputError(f"scale must be at most {LARGEST_SCALE:g}, got {self.scale!r}")
-        object.__setattr__(self, "scale", float(self.scale))
+        object.__setattr__(self, "scale", _require_scale("scale", self.scale))
+        if self.class_scale is not None:
+            object.__setattr__(self, "class_scale", _require_scale("class_scale", self.class_scale))
+        require_number("class_shift", self.class_shift, -LARGEST_SHIFT)
+        if self.class_shift > LARGEST_SHIFT:
+            raise InputError(f"class_shift must be at most {LARGEST_SHIFT:g}, got {self.class_shift!r}")
+        if self.class_scale is None and self.class_shift != 0:
+            raise InputError(f"class_shift must be 0 without class_scale, got {self.class_shift!r}")
+        object.__setattr__(self, "class_shift", float(self.class_shift))
 
     @classmethod
     def fit(cls, prediction: Prediction, labels: Tensor, trust: Tensor | None = None) -> Temperature:
-        """The scale under which held-out labels are most likely, as they are finally predicted.
+        """What makes held-out labels most likely, as they are finally predicted.
 
-        What is maximised is the likelihood of the labels after the discount by the trust, times a prior of
-        the scale: its logarithm is normal around 0 with a deviation of 0.3. Few samples leave the scale near
-        1, also where all of them are predicted rightly and likelihood alone would ask for a scale without
-        end; from some hundreds on the prior hardly counts. The scale is 1 where none makes the held-out
-        labels more likely.
+        What is maximised is the likelihood of the labels after the discount by the trust, times a prior: the
+        logarithm of a scale is normal around 0 with a deviation of 0.3, the shift with one of 2. Few samples
+        leave the scale near 1, also where all of them are predicted rightly and likelihood alone would ask
+        for a scale without end; from some hundreds on the prior hardly counts. The scale is fitted first,
+        as if an opinion had equal base rates, so that doubt stays, then scale and shift of the
+        probabilities. What does not make the held-out labels more likely is left as it was.
 
         Args:
             prediction: Prediction of held-out inputs (N, K) that had no part in training, as the method gives
@@ -97,13 +126,14 @@ class Temperature:
         labels = labels.to(device).long()
         if trust is not None:
             trust = trust.to(device)
-        objective = _Objective(prediction, labels, trust)
-        scale = _minimum(objective)
+        candidates = [cls(), cls(_minimum(_Objective(prediction, labels, trust)))]
         # In the arithmetic of predictions, without the prior: what is promised is about that.
-        fitted = cls(scale)
-        if _nll_at(fitted, prediction, labels, trust) < _nll_at(cls(), prediction, labels, trust):
+        fitted = _likeliest(candidates, prediction, labels, trust)
+        if not isinstance(prediction, Opinion):
             return fitted
-        return cls()
+        class_scale, class_shift = _ClassObjective(prediction, labels, trust).minimum(fitted.scale)
+        candidates = [fitted, cls(fitted.scale, class_scale, class_shift)]
+        return _likeliest(candidates, prediction, labels, trust)
 
     def apply(self, prediction: Prediction) -> Prediction:
         """What the model says at this temperature.
@@ -115,16 +145,25 @@ class Temperature:
             The same kind, with the same most probable classes.
         """
         require_prediction(prediction)
+        if isinstance(prediction, Opinion):
+            return self._apply_to_opinion(prediction)
         if self.scale == 1:
             return prediction
-        if isinstance(prediction, Opinion):
-            evidence = self._scaled(prediction.evidence)
-            # The labels as they were: evidence may get so small that it is none.
-            return Opinion(evidence, prediction.prior, prediction.labels)
         assert isinstance(prediction, Categorical)
         tiny = torch.finfo(prediction.probabilities.dtype).tiny
         logs = self.scale * prediction.probabilities.clamp_min(tiny).log()
         return Categorical(logs.softmax(-1), prediction.own_uncertainty, prediction.raw_labels)
+
+    def _apply_to_opinion(self, opinion: Opinion) -> Opinion:
+        if self.scale == 1 and self.class_scale is None:
+            return opinion
+        evidence = self._scaled(opinion.evidence)
+        base_rates = opinion.base_rates
+        if self.class_scale is not None:
+            base_rates = _probabilities(opinion.evidence, opinion.prior, self.class_scale, self.class_shift)
+            evidence = evidence.sum(-1, keepdim=True) * base_rates
+        # The labels as they were: evidence may get so small that it is none.
+        return Opinion(evidence, opinion.prior, opinion.labels, base_rates)
 
     def _scaled(self, evidence: Tensor) -> Tensor:
         """evidence ** scale (..., K); a row whose power would be too large is held, in its proportions."""
@@ -134,13 +173,42 @@ class Temperature:
 
     def describe(self) -> str:
         """What it does, in words."""
-        return f"scale {self.scale:.3g}"
+        words = f"scale {self.scale:.3g}"
+        if self.class_scale is not None:
+            words += f", probabilities with scale {self.class_scale:.3g} and shift {self.class_shift:.3g}"
+        return words
+
+    def settings(self) -> dict[str, float]:
+        """What a model file keeps, plain data: what the class is made from."""
+        if self.class_scale is None:
+            return {"scale": self.scale}
+        return {"scale": self.scale, "class_scale": self.class_scale, "class_shift": self.class_shift}
+
+
+def _require_scale(name: str, value: float) -> float:
+    require_number(name, value, LEAST_SCALE)
+    if value > LARGEST_SCALE:
+        raise InputError(f"{name} must be at most {LARGEST_SCALE:g}, got {value!r}")
+    return float(value)
+
+
+def _probabilities(evidence: Tensor, prior: float, scale: float, shift: float) -> Tensor:
+    """(exp(shift) e_k ** scale + prior) / sum of these over the classes, (..., K)."""
+    logs = _logarithm(evidence)
+    return torch.logaddexp(scale * logs + shift, logs.new_tensor(math.log(prior))).softmax(-1)
 
 
 def discounted(prediction: Prediction, trust: Tensor) -> Prediction:
     """A prediction as it counts when it is trusted this much, for both kinds of predictions."""
     assert isinstance(prediction, Opinion | Categorical)
     return prediction.discount(trust)
+
+
+def _likeliest(
+    candidates: list[Temperature], prediction: Prediction, labels: Tensor, trust: Tensor | None
+) -> Temperature:
+    """The one under which the labels are most likely, the first of equals."""
+    return min(candidates, key=lambda one: _nll_at(one, prediction, labels, trust))
 
 
 def _nll_at(temperature: Temperature, prediction: Prediction, labels: Tensor, trust: Tensor | None) -> float:
@@ -172,6 +240,50 @@ class _Objective:
         return float(-of_labels) + prior / len(self.labels)
 
 
+class _ClassObjective:
+    """What scale and shift of an opinion's probabilities are fitted by, in float64."""
+
+    def __init__(self, opinion: Opinion, labels: Tensor, trust: Tensor | None) -> None:
+        evidence = to_float64(opinion.evidence)
+        self.logs = _logarithm(evidence)
+        self.log_prior = evidence.new_tensor(math.log(opinion.prior))
+        self.labels = labels[:, None]
+        self.trust = evidence.new_ones(len(labels), 1)
+        if trust is not None:
+            self.trust = to_float64(trust)[:, None]
+
+    def minimum(self, scale: float) -> tuple[float, float]:
+        """The best scale and shift, from those at which the probabilities are what they were."""
+        from scipy.optimize import minimize
+
+        bounds = [(math.log(LEAST_SCALE), math.log(LARGEST_SCALE)), (-LARGEST_SHIFT, LARGEST_SHIFT)]
+        start = [math.log(scale), 0.0]
+        found = minimize(self.value_and_gradient, start, jac=True, bounds=bounds, method="L-BFGS-B")
+        return _scale_of(float(found.x[0])), float(found.x[1])
+
+    def value_and_gradient(self, point: Sequence[float]) -> tuple[float, list[float]]:
+        """At a logarithm of the scale and a shift."""
+        log_scale, shift = (float(each) for each in point)
+        scaled = math.exp(log_scale) * self.logs
+        probabilities = torch.logaddexp(scaled + shift, self.log_prior).softmax(-1)
+        own = probabilities.gather(-1, self.labels)
+        said = self.trust * own + (1 - self.trust) / probabilities.shape[-1]
+        share = self.trust * own / said.clamp_min(torch.finfo(said.dtype).tiny)
+        # By the shift, ln (exp(shift) e ** scale + prior) grows with this slope; by the logarithm of the scale,
+        # with it times the scaled logarithms.
+        slopes = (scaled + shift - self.log_prior).sigmoid()
+        gradient = []
+        for slope, value, deviation in (
+            (slopes * scaled, log_scale, LOG_SCALE_DEVIATION),
+            (slopes, shift, SHIFT_DEVIATION),
+        ):
+            mean = (probabilities * slope).sum(-1, keepdim=True)
+            of_labels = share * (slope.gather(-1, self.labels) - mean)
+            gradient.append(value / deviation**2 / len(self.labels) - float(of_labels.mean()))
+        by_prior = (log_scale / LOG_SCALE_DEVIATION) ** 2 / 2 + (shift / SHIFT_DEVIATION) ** 2 / 2
+        return by_prior / len(self.labels) - float(_logarithm(said).mean()), gradient
+
+
 def _scale_of(log_scale: float) -> float:
     return min(max(math.exp(log_scale), LEAST_SCALE), LARGEST_SCALE)
 
@@ -189,9 +301,9 @@ def _minimum(objective: _Objective) -> float:
     return _scale_of(float(found.x))
 
 
-def _logarithm(probabilities: Tensor) -> Tensor:
-    """Of probabilities that may be zero in the arithmetic of the computer."""
-    return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
+def _logarithm(values: Tensor) -> Tensor:
+    """Of evidence or probabilities that may be zero."""
+    return values.clamp_min(torch.finfo(values.dtype).tiny).log()
 
 
 def _check(prediction: Prediction, labels: Tensor, trust: Tensor | None) -> None:
