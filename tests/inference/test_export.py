@@ -12,6 +12,8 @@ from nescio.inference.export import export_program
 from nescio.inference.model import TrainedModel, untrained_model
 from nescio.methods import EDL, REDL, Dropout, Softmax
 from nescio.posthoc.conformal import ConformalSets
+from nescio.posthoc.state import Posthoc
+from nescio.posthoc.temperature import Temperature
 from nescio.training import TrainingSettings
 
 
@@ -28,6 +30,7 @@ EXPORTED = {
     "r-edl": {"score": "lac", "allow_empty": True},
     "softmax": {"score": "raps"},
     "edl, sets by class": {"score": "aps", "by_class": True},
+    "edl, temperature": None,
 }
 
 
@@ -37,6 +40,8 @@ def test_exported_program_and_onnx_agree_with_torch(models, case, digits, tmp_pa
     import onnxruntime
 
     model = models[case.partition(",")[0]]
+    if case.endswith("temperature"):
+        model = replace(model, posthoc=Posthoc(Temperature(1.2, class_scale=0.8, class_shift=3.0)))
     if EXPORTED[case] is not None:
         model = with_sets(model, digits, **EXPORTED[case])
         sizes = model.sets.contains(model.predict(digits.images)).sum(1)

@@ -140,6 +140,15 @@ def test_batches_of_opinions_keep_their_prior():
     joined = concatenate(parts)
     assert joined.prior == 0.1
     torch.testing.assert_close(joined.uncertainty, torch.tensor([0.2 / 1.2, 0.2 / 3.2]))
+    assert joined.base_rates is None
+
+
+def test_batches_of_opinions_keep_their_base_rates():
+    first = Opinion(torch.tensor([[1.0, 0.0]]), base_rates=torch.tensor([[0.9, 0.1]]))
+    second = Opinion(torch.tensor([[0.0, 3.0]]), base_rates=torch.tensor([[0.2, 0.8]]))
+    assert concatenate([first, second]).base_rates.tolist() == pytest.approx(
+        torch.tensor([[0.9, 0.1], [0.2, 0.8]])
+    )
 
 
 def test_batches_keep_an_uncertainty_of_their_own_and_their_labels():

@@ -237,3 +237,15 @@ def test_gradients_of_the_constraint_rule_where_there_is_no_evidence():
     fused.evidence.sum().backward()
     # e1 + e2 + e1 e2 / 3
     torch.testing.assert_close(evidence.grad, torch.full((1, 3), 4 / 3))
+
+
+@every_rule
+def test_base_rates_are_averaged_by_evidence(rule):
+    first = ev.Opinion(
+        torch.tensor([[3.0, 0.0], [0.0, 0.0]]), base_rates=torch.tensor([[0.9, 0.1], [1.0, 0.0]])
+    )
+    second = ev.Opinion(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))  # equal ones
+    fused = fuse([first, second], rule)
+    assert_near(fused.base_rates, torch.tensor([[0.8, 0.2], [0.75, 0.25]]), rtol=1e-6)
+    assert_near(fused.belief, fuse([ev.Opinion(first.evidence), second], rule).belief, rtol=1e-6)
+    assert fuse([second, second], rule).base_rates is None

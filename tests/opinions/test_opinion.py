@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 from tests import references as ref
 
 import nescio as ev
@@ -542,3 +542,109 @@ def test_the_repr_of_an_opinion_with_a_gradient_is_the_same():
     evidence = torch.tensor([[8.0, 0.0]], requires_grad=True)
     assert repr(ev.Opinion(evidence)) == "Opinion(batch (1,), 2 classes, mean uncertainty 0.200)"
     assert repr(ev.Opinion(evidence[0])) == "Opinion(class 0, belief 0.800, uncertainty 0.200)"
+
+
+# ------------------------------------------------------------------------------------------------- base rates
+
+
+def shares_like(evidence, seed=1):
+    """Base rates (..., K) that differ from class to class; one class of each row has none."""
+    drawn = torch.rand(evidence.shape, generator=torch.Generator().manual_seed(seed), dtype=evidence.dtype)
+    drawn[..., 0] = 0
+    return drawn / drawn.sum(-1, keepdim=True)
+
+
+def naive_measures(alpha):
+    """Of a Dirichlet distribution by its parameters (K,), from scipy, as printed."""
+    alpha = alpha.numpy()
+    strength = alpha.sum()
+    p = alpha / strength
+    entropy = stats.entropy(p)
+    expected = -(p * (special.digamma(alpha + 1) - special.digamma(strength + 1))).sum()
+    return {
+        "entropy": entropy,
+        "expected_entropy": expected,
+        "mutual_information": entropy - expected,
+        "differential_entropy": stats.dirichlet.entropy(alpha),
+    }
+
+
+@pytest.mark.parametrize("prior", [1.0, 0.1])
+def test_base_rates_share_the_uncertainty_and_leave_it_what_it_is(evidence, prior):
+    rates = shares_like(evidence)
+    equal = ev.Opinion(evidence, prior)
+    opinion = ev.Opinion.from_evidence(evidence, prior=prior, base_rates=rates)
+    assert_near(opinion.belief, equal.belief)
+    assert_near(opinion.uncertainty, equal.uncertainty)
+    assert_near(opinion.strength, equal.strength)
+    assert_near(opinion.probabilities, equal.belief + equal.uncertainty.unsqueeze(-1) * rates)
+    assert_near(opinion.alpha.sum(-1), opinion.strength)
+    assert_near(opinion.dirichlet().mean[..., 1:], opinion.probabilities[..., 1:])
+
+
+def test_equal_base_rates_are_none_at_all(evidence):
+    equal = ev.Opinion(evidence, base_rates=torch.full_like(evidence, 1 / 4))
+    for name in ("alpha", "probabilities", "belief", "uncertainty", "labels"):
+        assert_near(getattr(equal, name), getattr(ev.Opinion(evidence), name))
+    for name in SCALARS:
+        assert_near(getattr(equal, name)(), getattr(ev.Opinion(evidence), name)(), rtol=1e-6)
+
+
+def test_measures_are_those_of_the_dirichlet_with_base_rates(evidence):
+    rates = (shares_like(evidence) + 0.25) / 2  # every class has some: scipy wants it
+    opinion = ev.Opinion(evidence, 0.5, base_rates=rates)
+    for row in range(6):
+        for name, expected in naive_measures(opinion.alpha.view(6, 4)[row]).items():
+            actual = float(getattr(opinion, name)().view(6)[row])
+            assert actual == pytest.approx(expected, rel=1e-5, abs=1e-7), name
+
+
+def test_measures_are_finite_where_a_class_has_neither_evidence_nor_a_base_rate():
+    sure = ev.Opinion(torch.tensor([[9.0, 0.0, 0.0]]), base_rates=torch.tensor([[1.0, 0.0, 0.0]]))
+    assert sure.probabilities.tolist() == [[1.0, 0.0, 0.0]]
+    for name in SCALARS:
+        assert getattr(sure, name)().isfinite().all(), name
+    assert float(sure.entropy()) == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
+def test_what_a_discount_adds_is_shared_equally(evidence, trust):
+    opinion = ev.Opinion(evidence, 0.7, base_rates=shares_like(evidence))
+    discounted = opinion.discount(trust)
+    assert_near(discounted.belief, trust * opinion.belief)
+    assert_near(discounted.uncertainty, 1 - trust * (1 - opinion.uncertainty))
+    assert_near(discounted.probabilities, trust * opinion.probabilities + (1 - trust) / 4)
+    assert_near(discounted.base_rates.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_base_rates_go_along(evidence):
+    opinion = ev.Opinion(evidence, 1.0, evidence.argmin(-1), shares_like(evidence))
+    assert_near(opinion[1].base_rates, opinion.base_rates[1])
+    assert_near(opinion[:, 0].probabilities, opinion.probabilities[:, 0])
+    assert opinion[1].labels.tolist() == evidence[1].argmin(-1).tolist()
+    single = opinion.to(torch.float32)
+    assert single.base_rates.dtype == torch.float32
+    assert_near(single.probabilities.double(), opinion.probabilities, rtol=1e-6)
+    assert opinion.numpy()["probabilities"] == pytest.approx(opinion.probabilities.numpy())
+
+
+@pytest.mark.parametrize(
+    ("rates", "message"),
+    [
+        ([0.5, 0.5], "sum 1"),
+        ([0.6, 0.6, -0.2], "zero or more"),
+        ([0.5, 0.6, 0.1], "sum 1"),
+        ([math.nan, 0.5, 0.5], "sum 1"),
+    ],
+)
+def test_base_rates_that_are_no_shares_are_refused(rates, message):
+    with pytest.raises(ev.InputError, match=message if len(rates) == 3 else "like the evidence"):
+        ev.Opinion.from_evidence(torch.ones(3), base_rates=torch.tensor(rates))
+
+
+@pytest.mark.parametrize("rates", [[0.5, 0.5], torch.ones(2, dtype=torch.int64), torch.ones(2).double() / 2])
+def test_base_rates_of_another_form_are_refused(rates):
+    with pytest.raises(
+        ev.InputError, match=r"base_rates must be a tensor like the evidence, float32 \(2,\), got"
+    ):
+        ev.Opinion(torch.ones(2), base_rates=rates)

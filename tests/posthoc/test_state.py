@@ -55,3 +55,14 @@ def test_kept_and_made_again_it_is_the_same(trust):
     assert not both.same_as(Posthoc(Temperature(1.5), other))
     empty = Posthoc.from_parts(Posthoc().settings(), {})
     assert empty.same_as(Posthoc())
+
+
+def test_probabilities_of_their_own_are_kept_and_files_from_before_are_read(trust):
+    both = Posthoc(Temperature(1.5, 0.7, 3.0), trust)
+    again = Posthoc.from_parts(both.settings(), both.tensors())
+    assert again.temperature == both.temperature
+    assert not again.same_as(Posthoc(Temperature(1.5), trust))
+    assert "probabilities with scale 0.7 and shift 3" in both.describe()
+    before = Posthoc.from_parts({"temperature": {"scale": 1.5}, "trust": None}, {})
+    assert before.temperature == Temperature(1.5)
+    assert before.settings() == {"temperature": {"scale": 1.5}, "trust": None}

@@ -5,13 +5,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 
 from nescio.errors import InputError
 from nescio.metrics import negative_log_likelihood as nll_of
 from nescio.opinions.categorical import Categorical
 from nescio.opinions.opinion import Opinion
-from nescio.posthoc.temperature import LARGEST_SCALE, LEAST_SCALE, LOG_SCALE_DEVIATION, Temperature
+from nescio.posthoc.temperature import (
+    LARGEST_SCALE,
+    LEAST_SCALE,
+    LOG_SCALE_DEVIATION,
+    SHIFT_DEVIATION,
+    Temperature,
+    _ClassObjective,
+)
 
 
 def drawn_opinion(count, classes, true_scale, seed=0):
@@ -202,3 +209,129 @@ def test_the_most_probable_class_stays_where_evidence_gets_too_large_or_too_smal
     # Held at the most that evidence can be, in its proportions.
     torch.testing.assert_close(said.evidence[0, 1] / said.evidence[0, 0], torch.tensor(1.5**10))
     assert said.is_vacuous.tolist() == [False, True, True]
+
+
+# ---------------------------------------------------------------------------- probabilities of their own
+
+
+def naive_probabilities(evidence, prior, scale, shift):
+    strengthened = math.exp(shift) * evidence**scale + prior
+    return strengthened / strengthened.sum(-1, keepdim=True)
+
+
+def test_probabilities_have_the_scale_and_the_shift_of_the_formula():
+    opinion = Opinion(torch.tensor([[4.0, 0.0, 0.25]]), prior=0.5, raw_labels=torch.tensor([0]))
+    said = Temperature(1.5, class_scale=0.5, class_shift=2.0).apply(opinion)
+    torch.testing.assert_close(said.probabilities, naive_probabilities(opinion.evidence, 0.5, 0.5, 2.0))
+    of_scale = Temperature(1.5).apply(opinion)
+    torch.testing.assert_close(said.uncertainty, of_scale.uncertainty)
+    torch.testing.assert_close(said.belief, (1 - said.uncertainty)[:, None] * said.probabilities)
+    assert said.prior == 0.5
+    assert said.labels.tolist() == [0]
+
+
+def test_a_vacuous_opinion_stays_one_and_has_equal_probabilities():
+    said = Temperature(2.0, class_scale=0.5, class_shift=9.0).apply(Opinion(torch.zeros(2, 4)))
+    assert said.is_vacuous.all()
+    assert said.uncertainty.tolist() == [1.0, 1.0]
+    torch.testing.assert_close(said.probabilities, torch.full((2, 4), 0.25))
+
+
+def test_much_and_little_evidence_have_finite_probabilities():
+    opinion = Opinion(torch.tensor([[1e29, 3.0, 0.0], [1e-30, 1e-38, 0.0]]))
+    for temperature in (Temperature(10, 10, 20), Temperature(0.1, 10, -20), Temperature(1, 0.1, 20)):
+        said = temperature.apply(opinion)
+        assert said.probabilities.isfinite().all()
+        torch.testing.assert_close(said.probabilities.sum(-1), torch.ones(2))
+        assert said.labels.tolist() == [0, 0]
+
+
+def test_probabilities_of_their_own_are_nothing_to_a_categorical():
+    prediction = Categorical(torch.tensor([[0.6, 0.3, 0.1]]))
+    assert Temperature(1.0, class_scale=0.5, class_shift=1.0).apply(prediction) is prediction
+
+
+def too_careful_opinion(count, scale, shift, seed=0):
+    """Opinions that doubt what is right: labels are drawn from other probabilities than they say."""
+    generator = torch.Generator().manual_seed(seed)
+    evidence = (2.5 * torch.randn(count, 6, generator=generator)).exp()
+    honest = naive_probabilities(evidence.double(), 1.0, scale, shift)
+    return Opinion(evidence), torch.multinomial(honest, 1, generator=generator).squeeze(1)
+
+
+def test_the_scale_and_the_shift_that_labels_were_drawn_at_are_found():
+    opinion, labels = too_careful_opinion(40_000, 0.8, 3.0)
+    fitted = Temperature.fit(opinion, labels)
+    assert fitted.class_scale == pytest.approx(0.8, rel=0.05)
+    assert fitted.class_shift == pytest.approx(3.0, abs=0.25)
+    # The shift goes to the probabilities alone: doubt is what the scale leaves of it.
+    said = fitted.apply(opinion)
+    torch.testing.assert_close(said.uncertainty, Temperature(fitted.scale).apply(opinion).uncertainty)
+    assert nll_of(said, labels) < nll_of(Temperature(fitted.scale).apply(opinion), labels) - 0.03
+
+
+@pytest.mark.parametrize("has_trust", [False, True])
+def test_scale_and_shift_are_the_minimum_that_scipy_finds(has_trust):
+    opinion, labels = too_careful_opinion(400, 0.7, 2.0)
+    trust = torch.linspace(0.5, 1, 400) if has_trust else None
+    factors = (torch.ones(400) if trust is None else trust).double()[:, None]
+
+    def objective(point):
+        said = naive_probabilities(opinion.evidence.double(), 1.0, math.exp(point[0]), point[1])
+        said = factors * said + (1 - factors) / 6
+        prior = (point[0] / LOG_SCALE_DEVIATION) ** 2 / 2 + (point[1] / SHIFT_DEVIATION) ** 2 / 2
+        return prior / 400 - float(said[torch.arange(400), labels].log().mean())
+
+    expected = minimize(objective, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-12})
+    fitted = Temperature.fit(opinion, labels, trust)
+    assert math.log(fitted.class_scale) == pytest.approx(expected.x[0], abs=2e-3)
+    assert fitted.class_shift == pytest.approx(expected.x[1], abs=2e-2)
+
+
+def test_the_gradient_is_that_of_differences():
+    opinion, labels = too_careful_opinion(50, 0.7, 2.0)
+    objective = _ClassObjective(opinion, labels, torch.linspace(0, 1, 50))
+    for point in ([0.0, 0.0], [-0.4, 3.0], [0.7, -6.0]):
+        _, gradient = objective.value_and_gradient(point)
+        for axis in (0, 1):
+            step = 1e-6
+            higher, lower = list(point), list(point)
+            higher[axis] += step
+            lower[axis] -= step
+            difference = objective.value_and_gradient(higher)[0] - objective.value_and_gradient(lower)[0]
+            assert gradient[axis] == pytest.approx(difference / (2 * step), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("evidence", ["relu", "softplus"])
+def test_evidence_of_zero_can_be_fitted_to(evidence):
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(200, 4, generator=generator)
+    labels = logits.argmax(1)
+    labels[:20] = 0
+    fitted = Temperature.fit(Opinion.from_logits(logits, evidence), labels)
+    said = fitted.apply(Opinion.from_logits(logits, evidence))
+    assert math.isfinite(nll_of(said, labels))
+    assert nll_of(said, labels) <= nll_of(Opinion.from_logits(logits, evidence), labels)
+
+
+def test_few_samples_leave_the_shift_near_none():
+    evidence = torch.full((25, 5), 0.5)
+    evidence[:, 0] = 20.0
+    fitted = Temperature.fit(Opinion(evidence), torch.zeros(25, dtype=torch.int64))
+    assert 0 <= fitted.class_shift < 2
+    assert float(fitted.apply(Opinion(evidence)).max_probability()[0]) < 0.99
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"class_scale": 0.0}, "class_scale must be a number from 0.1 on"),
+        ({"class_scale": 11}, "class_scale must be at most 10"),
+        ({"class_scale": 1.0, "class_shift": 21.0}, "class_shift must be at most 20"),
+        ({"class_scale": 1.0, "class_shift": math.nan}, "class_shift must be a number"),
+        ({"class_shift": 1.0}, "class_shift must be 0 without class_scale"),
+    ],
+)
+def test_a_scale_or_a_shift_of_probabilities_that_is_none_is_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Temperature(**arguments)

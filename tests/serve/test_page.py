@@ -649,7 +649,7 @@ def test_the_triangle_follows_the_prior(page, expect):
 @pytest.mark.parametrize("prior", [1.0, 0.25, 3.0])
 def test_the_density_is_the_one_of_the_opinion(module, prior):
     opinion = Opinion(torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64), prior)
-    answer = {"belief": opinion.belief.tolist(), "uncertainty": float(opinion.uncertainty)}
+    answer = {"probabilities": opinion.probabilities.tolist(), "uncertainty": float(opinion.uncertainty)}
     alpha = module("dirichlet.js", "return m.alphaOf(v[0], v[1]);", answer, prior)
     assert alpha == pytest.approx(opinion.alpha.tolist())
     three = module("dirichlet.js", "return m.strongest(v[0], 3);", alpha)

@@ -1,9 +1,9 @@
 // The Dirichlet distribution behind an opinion.
 
-// S = K prior / u, e = b S, alpha = e + prior. A mass of 0 can only be rounding: strength is finite.
-export function alphaOf({ belief, uncertainty }, prior) {
-  const strength = (belief.length * prior) / Math.max(uncertainty, 1e-9);
-  return belief.map((mass) => mass * strength + prior);
+// S = K prior / u, alpha = p S. A mass of 0 can only be rounding: strength is finite, and no alpha is 0.
+export function alphaOf({ probabilities, uncertainty }, prior) {
+  const strength = (probabilities.length * prior) / Math.max(uncertainty, 1e-9);
+  return probabilities.map((probability) => Math.max(probability * strength, 1e-6));
 }
 
 // The classes with the largest alpha, the first of equals first.

@@ -28,6 +28,7 @@ class Arm:
         source: Where it comes from.
         has_dropout: Whether its network has the dropout of the data set's network.
         is_evidential: Whether it is one of the evidential methods, else a baseline.
+        gives_opinions: Whether it says evidence, and not probabilities alone.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Arm:
     source: str
     has_dropout: bool = True
     is_evidential: bool = True
+    gives_opinions: bool = True
 
 
 # The divergence weight of the library's default follows from the number of classes: `_sets.py` sets it.
@@ -61,6 +63,7 @@ _ALL = (
         MAX_PROBABILITY,
         "cross-entropy; its score: Hendrycks and Gimpel 2017",
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm("edl", "EDL (library's default)", EDL, UNCERTAINTY, "Sensoy et al. 2018, equation 4"),
     Arm(
@@ -132,6 +135,7 @@ _ALL = (
         UNCERTAINTY,
         "Yoon and Kim 2024",
         has_dropout=False,
+        gives_opinions=False,
     ),
     Arm(
         "f-edl",
@@ -140,6 +144,7 @@ _ALL = (
         UNCERTAINTY,
         "Yoon and Kim 2025",
         has_dropout=False,
+        gives_opinions=False,
     ),
     Arm(
         "natpn",
@@ -162,6 +167,7 @@ _ALL = (
         ENTROPY,
         "Gal and Ghahramani 2016",
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm(
         "ffgu",
@@ -171,6 +177,7 @@ _ALL = (
         "Blundell et al. 2015",
         has_dropout=False,
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm(
         "fflu",
@@ -180,6 +187,7 @@ _ALL = (
         "Kingma et al. 2015",
         has_dropout=False,
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm(
         "mnfg",
@@ -189,6 +197,7 @@ _ALL = (
         "Louizos and Welling 2017",
         has_dropout=False,
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm(
         "ensemble",
@@ -198,6 +207,7 @@ _ALL = (
         "Lakshminarayanan et al. 2017",
         has_dropout=False,
         is_evidential=False,
+        gives_opinions=False,
     ),
     Arm(
         "edl-ensemble",

@@ -105,6 +105,13 @@ class WithPosthoc(Measurement):
 
 
 @dataclass(frozen=True)
+class WithPosthocOfOpinions(WithPosthoc):
+    """The same of a method that gives opinions, whose probabilities get a scale and a shift of their own."""
+
+    version: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
 class ComparisonScores(Measurement):
     """How well the OOD scores of the literature detect, computed of a softmax network.
 

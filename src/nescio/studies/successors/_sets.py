@@ -20,7 +20,12 @@ from nescio.studies.successors._arms import (
     LATER_METHOD,
     LATER_TRAINING,
 )
-from nescio.studies.successors._measurements import AsTrained, ComparisonScores, WithPosthoc
+from nescio.studies.successors._measurements import (
+    AsTrained,
+    ComparisonScores,
+    WithPosthoc,
+    WithPosthocOfOpinions,
+)
 
 ALL_ARMS = tuple(ARMS)
 SCORED = "softmax"  # the arm that the OOD scores of the literature are computed of
@@ -69,9 +74,12 @@ class StudySet:
 
     def _experiment(self, arm: str, seed: int) -> Experiment:
         plan = self._plan(arm, seed)
+        with_posthoc = WithPosthoc
+        if ARMS[arm].gives_opinions:
+            with_posthoc = WithPosthocOfOpinions
         measurements: list[Measurement] = [
             AsTrained(self.known, self.ood, seed),
-            WithPosthoc(self.known, self.ood, seed, plan),
+            with_posthoc(self.known, self.ood, seed, plan),
         ]
         if arm == SCORED:
             measurements.append(ComparisonScores(self.known, self.ood, seed, plan))
