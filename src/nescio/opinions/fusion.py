@@ -121,7 +121,7 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
 
 
 def _fused_base_rates(opinions: list[Opinion]) -> Tensor | None:
-    """Their mean, weighted by the evidence of each, or plain where there is none; None where all are equal."""
+    """Their mean, weighted by the evidence of each; None where all opinions have equal ones."""
     if all(opinion.base_rates is None for opinion in opinions):
         return None
     rates = []

@@ -285,7 +285,7 @@ class Opinion:
         """The opinion as it counts when its source is trusted this much.
 
         Belief becomes t b, uncertainty 1 - t (1 - u): doubt from outside the network enters so. What it adds
-        to the uncertainty is shared equally by the classes, so that the probabilities become t p + (1 - t) / K.
+        to the uncertainty is shared equally by the classes: probabilities become t p + (1 - t) / K.
 
         Args:
             trust: 0 to 1, one number or a tensor that broadcasts to the batch (...).
@@ -309,7 +309,7 @@ class Opinion:
         return Opinion(evidence, self.prior, self.raw_labels, self._discounted_base_rates(trust))
 
     def _discounted_base_rates(self, trust: Tensor) -> Tensor | None:
-        """(t u a + (1 - t) / K) / (t u + 1 - t), (..., K): the former uncertainty as it was shared, the rest equally."""
+        """(t u a + (1 - t) / K) / (t u + 1 - t), (..., K): what the discount adds is shared equally."""
         if self.base_rates is None:
             return None
         kept = (trust * self.uncertainty).unsqueeze(-1)
@@ -398,7 +398,7 @@ class Opinion:
         return self.num_classes * self.prior
 
     def _above_one_prior(self) -> tuple[Tensor, float]:
-        """alpha as evidence (..., K) and a prior that all classes share: with base rates, the least there is."""
+        """alpha as evidence (..., K) and one prior for all classes: with base rates, the least there is."""
         if self.base_rates is None:
             return self.evidence, self.prior
         return (self.alpha - LEAST_PRIOR).clamp_min(0), LEAST_PRIOR

@@ -5,9 +5,9 @@ scale; the most probable class stays the same.
 
 An opinion says two things: how much it does not know, and what is probable. As it is trained the second
 follows from the first, p = b + u / K, and is too careful: of known inputs that leave some doubt, the most
-probable class is mostly right all the same. A shift of the log-evidence mends that, but likelihood alone would
-add evidence until no doubt was left anywhere, and the opinion would be a softmax again. So the probabilities
-get a scale and a shift of their own, and belief and uncertainty are left out of it.
+probable class is mostly right all the same. A shift of the log-evidence mends that, but likelihood alone
+would add evidence until no doubt was left anywhere, and the opinion would be a softmax again. So the
+probabilities get a scale and a shift of their own, and the uncertainty is left out of it.
 """
 
 from __future__ import annotations
@@ -269,8 +269,8 @@ class _ClassObjective:
         own = probabilities.gather(-1, self.labels)
         said = self.trust * own + (1 - self.trust) / probabilities.shape[-1]
         share = self.trust * own / said.clamp_min(torch.finfo(said.dtype).tiny)
-        # By the shift, ln (exp(shift) e ** scale + prior) grows with this slope; by the logarithm of the scale,
-        # with it times the scaled logarithms.
+        # With the shift, ln (exp(shift) e ** scale + prior) grows by this slope; with the logarithm of the
+        # scale, by it times the scaled logarithms.
         slopes = (scaled + shift - self.log_prior).sigmoid()
         gradient = []
         for slope, value, deviation in (

@@ -1,7 +1,11 @@
 import dataclasses
 
+import torch
+
 from nescio.methods import METHODS
+from nescio.opinions.opinion import Opinion
 from nescio.studies.successors._arms import ARMS, DEFAULT_EDL, UNCERTAINTY, label, labels
+from nescio.studies.successors._measurements import WithPosthocOfOpinions
 from nescio.studies.successors.experiments import study_of
 
 
@@ -44,3 +48,11 @@ def test_names_and_scores():
     for arm in ARMS.values():
         assert (arm.score == UNCERTAINTY) == arm.is_evidential
     assert set(DEFAULT_EDL) <= set(ARMS)
+
+
+def test_arms_that_give_opinions_say_so():
+    for experiment in study_of(seeds=1).experiments:
+        says = isinstance(experiment.plan.build_method().interpret(torch.zeros(1, 2)), Opinion)
+        assert ARMS[experiment.arm].gives_opinions == says, experiment.name
+        (posthoc,) = experiment.measuring(["posthoc"]).measurements
+        assert isinstance(posthoc, WithPosthocOfOpinions) == says
