@@ -16,6 +16,8 @@ python tools/trust_choices.py few SET A,N       the same with so few samples tha
 python tools/trust_choices.py temperatures SET A,N  the same with a temperature of few held-out samples, for
                                                 several priors: the largest scale of eight draws, and what it
                                                 does
+python tools/trust_choices.py shifts SET A,N    the same for several priors of the shift of the probabilities:
+                                                the means of eight draws of few held-out samples, and all
 
 Of the data that are trained on, only the training part is used: a fifth of it is held out as known inputs,
 and classes are left out of it. What is judged by notMNIST, Fashion-MNIST, letters and CLINC150's out-of-scope
@@ -27,6 +29,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -380,11 +383,54 @@ def temperatures(trial: Trial) -> None:
             print_said(name, trial, Posthoc(largest, trust))
 
 
+def shifts(trial: Trial) -> None:
+    """ECE and NLL of known inputs, without and with a scale and a shift of the probabilities of their own."""
+    trust = trial.calibrated().trust
+    assert trust is not None
+    assert trust.layer is not None
+    factors = trust(features_at(trial.model, trial.calibration.inputs, trust.layer))
+    prediction = trial.model.predict(trial.calibration.inputs)
+    labels = trial.model.labels_of(trial.calibration)
+    print_said("as trained", trial, None)
+    for count in (50, 100, len(labels)):
+        drawn = []
+        for seed in range(8 if count < len(labels) else 1):
+            drawn.append(torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))[:count])
+        for deviation in (None, 1.0, 2.0, 3.0, 5.0, 10.0):
+            fitted = []
+            for rows in drawn:
+                if deviation is not None:
+                    temperature.SHIFT_DEVIATION = deviation
+                found = Temperature.fit(prediction[rows], labels[rows], factors[rows])
+                fitted.append(Temperature(found.scale) if deviation is None else found)
+            name = "none" if deviation is None else f"deviation {deviation:g}"
+            print_means(f"{count} samples, {name}", trial, [Posthoc(each, trust) for each in fitted])
+
+
+def print_means(name: str, trial: Trial, fitted: Sequence[Posthoc]) -> None:
+    """A line of ECE and NLL of known inputs, the mean and the greatest, and the probabilities of others."""
+    eces = []
+    nlls = []
+    left_out = []
+    for posthoc in fitted:
+        model = replace(trial.model, posthoc=posthoc)
+        figures = summary(model.predict(trial.test.inputs), model.labels_of(trial.test))
+        eces.append(100 * figures["ece"])
+        nlls.append(figures["nll"])
+        left_out.append(float(model.predict(trial.ood.inputs).max_probability().mean()))
+    print(
+        f"{name:30s} ECE {fmean(eces):.2f} % (at most {max(eces):.2f}), NLL {fmean(nlls):.4f} (at most "
+        f"{max(nlls):.4f}), greatest probability of those left out {fmean(left_out):.3f}",
+        flush=True,
+    )
+
+
 OF_TRIALS: dict[str, Callable[[Trial], None]] = {
     "heads": heads,
     "shapes": shapes,
     "few": few,
     "temperatures": temperatures,
+    "shifts": shifts,
 }
 
 
