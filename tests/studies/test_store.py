@@ -64,11 +64,15 @@ def test_it_is_filed_under_all_that_it_depends_on(store):
     assert store.path(EDL.plan, KNOWN).name.startswith("known-")
 
 
-def test_numbers_of_another_version_are_not_read(store, record, monkeypatch):
+def test_a_former_version_is_read_until_the_present_one_is_there(store, record, monkeypatch):
     store.write(record)
     monkeypatch.setattr(type(KNOWN), "version", KNOWN.version + 1)
     assert store.read(EDL.plan, KNOWN) is None
-    assert not store.has(EDL.plan, KNOWN)
+    monkeypatch.setattr(type(KNOWN), "former_versions", (KNOWN.version - 1,))
+    assert store.read(EDL.plan, KNOWN).measurement["version"] == KNOWN.version - 1
+    assert not store.has(EDL.plan, KNOWN)  # it is to be measured
+    store.write(Record(KNOWN.settings(), EDL.plan.description(), {"accuracy": 1.0}))
+    assert store.read(EDL.plan, KNOWN).numbers == {"accuracy": 1.0}
 
 
 def test_a_record_is_written_once(store, record):

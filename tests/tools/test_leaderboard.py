@@ -28,5 +28,5 @@ def test_every_record_belongs_to_the_study(committed):
     asked = set()
     for experiment in committed.experiments:
         for measurement in experiment.measurements:
-            asked.add(store.path(experiment.plan, measurement))
+            asked.add(store.path_to_read(experiment.plan, measurement))
     assert set(store.paths()) <= asked

@@ -23,6 +23,8 @@ class Measurement(ABC):
     Attributes:
         name: What it is called in a study, and its results in the store.
         version: Number that is raised when the same settings come to give other numbers.
+        former_versions: Versions whose numbers are still read where the present one has not been measured;
+            the report says which these are.
 
     Example:
         >>> class NumberOfClasses(Measurement):
@@ -36,6 +38,7 @@ class Measurement(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
+    former_versions: ClassVar[tuple[int, ...]] = ()
 
     @abstractmethod
     def run(self, model: TrainedModel, sources: Sequence[TrainedModel] = ()) -> Numbers:

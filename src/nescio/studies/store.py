@@ -77,13 +77,22 @@ class Store:
         return self.path(plan, measurement).exists()
 
     def read(self, plan: TrainingPlan, measurement: Measurement) -> Record | None:
-        """The record, or None where there is none.
+        """The record, else that of a former version which may be read, or None where there is none.
 
         Raises:
             DataError: If the file is damaged or was edited.
         """
-        path = self.path(plan, measurement)
-        return _read_record(path) if path.exists() else None
+        path = self.path_to_read(plan, measurement)
+        return None if path is None else _read_record(path)
+
+    def path_to_read(self, plan: TrainingPlan, measurement: Measurement) -> Path | None:
+        """Where the record is that `read` gives."""
+        for version in (measurement.version, *measurement.former_versions):
+            settings = measurement.settings() | {"version": version}
+            path = self.folder / _file_name_of(settings, plan.description())
+            if path.exists():
+                return path
+        return None
 
     def write(self, record: Record, replace: bool = False) -> Path:
         """Keep a record; one that is there already stays as it is. Gives its path.

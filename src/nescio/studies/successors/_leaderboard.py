@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nescio.studies._claims import MARKS, NOT_MEASURED
 from nescio.studies.successors._arms import label, labels
 from nescio.studies.successors._claims import check_all
-from nescio.studies.successors._notices import of_mixed
+from nescio.studies.successors._notices import to_measure_again
 from nescio.studies.successors._ranks import CRITERIA, Criterion, Ranking, ranking
 from nescio.studies.successors._results import (
     PLAIN,
@@ -46,7 +46,7 @@ missing is trained. Then `python tools/leaderboard.py`.
 def leaderboard(results: SuccessorResults) -> str:
     """The whole page as Markdown."""
     parts = [HEAD]
-    for heading, text in of_mixed(results):
+    for heading, text in to_measure_again(results):
         parts.append(f"**{heading}** {text}\n")
     parts += [_verdicts(results), _ranks(results)]
     for name in SETS:

@@ -74,6 +74,7 @@ class WithPosthoc(Measurement):
 
     name: ClassVar[str] = "posthoc"
     version: ClassVar[int] = 2  # the scale of the temperature has a prior
+    former_versions: ClassVar[tuple[int, ...]] = (1,)
     known: DataPart
     ood: Mapping[str, DataPart]
     seed: int
@@ -124,6 +125,7 @@ class ComparisonScores(Measurement):
 
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 2  # the Mahalanobis score is computed around the mean
+    former_versions: ClassVar[tuple[int, ...]] = (1,)
     known: DataPart
     ood: Mapping[str, DataPart]
     seed: int

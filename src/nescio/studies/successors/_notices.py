@@ -1,4 +1,4 @@
-"""What must not be overlooked about the results: what is missing, and what is of several networks."""
+"""What must not be overlooked about the results: what is missing, and what is to be measured again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,24 @@ MEASURED = {
     WithPosthoc.name: VARIANT_TITLES[POSTHOC],
     ComparisonScores.name: "by scores of the literature",
 }
+# What differs in numbers of a former version, by the name of the measurement.
+FORMERLY = {
+    WithPosthoc.name: "The scale of the temperature was fitted with one more sample of any class, not yet "
+    "with the prior of docs/decisions/0021, on",
+    ComparisonScores.name: "The Mahalanobis and ViM scores were computed with fewer digits on",
+}
 
 Notice = tuple[str, str]  # a heading and a text
 
 
 def notices(results: SuccessorResults) -> list[Notice]:
-    """Of what is missing, and of what is of several networks."""
-    return _of_missing(results) + of_mixed(results)
+    """Of what is missing, and of what is to be measured again."""
+    return _of_missing(results) + to_measure_again(results)
+
+
+def to_measure_again(results: SuccessorResults) -> list[Notice]:
+    """Of what is there, but by a former version of a measurement, or of two networks."""
+    return _of_former(results) + _of_mixed(results)
 
 
 def missing_results(results: SuccessorResults) -> dict[str, dict[str, list[str]]]:
@@ -85,8 +96,24 @@ def _of_missing(results: SuccessorResults) -> list[Notice]:
     return [("Not measured yet, or in part:", text)]
 
 
-def of_mixed(results: SuccessorResults) -> list[Notice]:
-    """Of experiments whose measurements are of several networks."""
+def _of_former(results: SuccessorResults) -> list[Notice]:
+    """What was measured by a former version of a measurement, and not yet by the present one."""
+    said = []
+    for measurement in (WithPosthoc, ComparisonScores):
+        name = measurement.name
+        former = []
+        for result in results.results:
+            if result.settings.get(name, {}).get("version", measurement.version) != measurement.version:
+                former.append(result)
+        if former:
+            said.append(f"{FORMERLY[name]} {_listed(former, results)}")
+    if not said:
+        return []
+    return [("To be measured again:", f"{'. '.join(said)}.")]
+
+
+def _of_mixed(results: SuccessorResults) -> list[Notice]:
+    """What is of several networks."""
     found = mixed(results.results)
     if not found:
         return []
