@@ -33,19 +33,22 @@ def test_what_was_measured_as_trained_alone_is_not_called_nothing():
 
 
 def test_numbers_of_a_former_version_are_said():
-    now = result("edl", posthoc={})
+    now = replace(result("edl", posthoc={}), settings={"posthoc": {"version": 3}})
     assert make_report(results_of([now])).notices == []
-    before = {"posthoc": {"version": 1}}
-    made = [now]
+    before = {"posthoc": {"version": 2}}
+    made = [
+        now,
+        replace(result("softmax", posthoc={}), settings=before),
+    ]  # which has no opinions: nothing changed
+    assert make_report(results_of(made)).notices == []
     made.append(replace(now, settings=before, seed=1))
     made.append(replace(result("red", posthoc={}), settings=before))
-    for arm in SETS["cifar5-lenet"].arms:
-        made.append(replace(result(arm, "cifar5-lenet", posthoc={}), settings=before))
+    made.append(replace(result("edl", "cifar5-lenet", posthoc={}), settings=before))
     (notice,) = make_report(results_of(made)).notices
     assert notice[0] == "To be measured again:"
     assert notice[1].endswith(
-        "the prior of docs/decisions/0021, on letter, A to T: EDL (library's default) [seed 1], RED; "
-        "CIFAR5 (LeNet): all methods."
+        "(docs/decisions/0037), on letter, A to T: EDL (library's default) [seed 1], RED; "
+        "CIFAR5 (LeNet): EDL (library's default)."
     )
     assert f"**{notice[0]}** {notice[1]}" in leaderboard(results_of(made))
 
@@ -67,3 +70,12 @@ def test_results_of_two_networks_are_named():
     assert "letter, A to T: EDL (library's default) [seed 0, 1]. `nescio study" in notice[1]
     assert f"**{notice[0]}** {notice[1]}" in leaderboard(results_of(made))
     assert make_report(results_of(made[2:])).notices == []
+
+
+def test_a_data_set_all_of_whose_results_are_of_two_networks_is_named_as_a_whole():
+    provenance = {"plain": {"weights": "1"}, "posthoc": {"weights": "2"}}
+    made = [result("edl", posthoc={})]
+    for arm in SETS["cifar5-lenet"].arms:
+        made.append(replace(result(arm, "cifar5-lenet", posthoc={}), provenance=provenance))
+    (notice,) = make_report(results_of(made)).notices
+    assert "of two networks: CIFAR5 (LeNet): all methods. `nescio study" in notice[1]

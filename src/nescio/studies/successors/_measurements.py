@@ -74,7 +74,6 @@ class WithPosthoc(Measurement):
 
     name: ClassVar[str] = "posthoc"
     version: ClassVar[int] = 2  # the scale of the temperature has a prior
-    former_versions: ClassVar[tuple[int, ...]] = (1,)
     known: DataPart
     ood: Mapping[str, DataPart]
     seed: int
@@ -110,6 +109,7 @@ class WithPosthocOfOpinions(WithPosthoc):
     """The same of a method that gives opinions, whose probabilities get a scale and a shift of their own."""
 
     version: ClassVar[int] = 3
+    former_versions: ClassVar[tuple[int, ...]] = (2,)
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,6 @@ class ComparisonScores(Measurement):
 
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 2  # the Mahalanobis score is computed around the mean
-    former_versions: ClassVar[tuple[int, ...]] = (1,)
     known: DataPart
     ood: Mapping[str, DataPart]
     seed: int

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nescio.studies.results import Result, mixed
-from nescio.studies.successors._arms import label, labels
-from nescio.studies.successors._measurements import AsTrained, ComparisonScores, WithPosthoc
+from nescio.studies.successors._arms import ARMS, label, labels
+from nescio.studies.successors._measurements import (
+    AsTrained,
+    ComparisonScores,
+    WithPosthoc,
+    WithPosthocOfOpinions,
+)
 from nescio.studies.successors._results import PLAIN, POSTHOC, VARIANT_TITLES, SuccessorResults
 from nescio.studies.successors._sets import SETS
 from nescio.studies.successors.experiments import NAME
@@ -18,12 +23,11 @@ MEASURED = {
     WithPosthoc.name: VARIANT_TITLES[POSTHOC],
     ComparisonScores.name: "by scores of the literature",
 }
-# What differs in numbers of a former version, by the name of the measurement.
-FORMERLY = {
-    WithPosthoc.name: "The scale of the temperature was fitted with one more sample of any class, not yet "
-    "with the prior of docs/decisions/0021, on",
-    ComparisonScores.name: "The Mahalanobis and ViM scores were computed with fewer digits on",
-}
+# What differs in numbers of a former version.
+FORMERLY = (
+    "The temperature was a scale of the log-evidence alone; the probabilities had none of their own "
+    "(docs/decisions/0037), on"
+)
 
 Notice = tuple[str, str]  # a heading and a text
 
@@ -98,18 +102,14 @@ def _of_missing(results: SuccessorResults) -> list[Notice]:
 
 def _of_former(results: SuccessorResults) -> list[Notice]:
     """What was measured by a former version of a measurement, and not yet by the present one."""
-    said = []
-    for measurement in (WithPosthoc, ComparisonScores):
-        name = measurement.name
-        former = []
-        for result in results.results:
-            if result.settings.get(name, {}).get("version", measurement.version) != measurement.version:
-                former.append(result)
-        if former:
-            said.append(f"{FORMERLY[name]} {_listed(former, results)}")
-    if not said:
+    former = []
+    for result in results.results:
+        version = result.settings.get(WithPosthoc.name, {}).get("version")
+        if version in WithPosthocOfOpinions.former_versions and ARMS[result.arm].gives_opinions:
+            former.append(result)
+    if not former:
         return []
-    return [("To be measured again:", f"{'. '.join(said)}.")]
+    return [("To be measured again:", f"{FORMERLY} {_listed(former, results)}.")]
 
 
 def _of_mixed(results: SuccessorResults) -> list[Notice]:
