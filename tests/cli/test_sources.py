@@ -157,3 +157,20 @@ def test_labels_of_texts_are_where_they_were_in_training(tmp_path, opened):
         DataError, match=r"bare.csv has no column 'intent', which held the labels in training"
     ):
         opened(model, str(tmp_path / "bare.csv"), None)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "held_out"),
+    [
+        # Of a table without a header the model knows a number, which a header has not.
+        ("question,intent\nhello,greet\nbye,leave\n", None, {"label_column": "2"}),
+        # Files from before have the option alone.
+        ("intent,question,number\ngreet,hello,1\nleave,bye,2\n", "question", {"label": "intent"}),
+    ],
+)
+def test_labels_of_texts_are_found_whatever_the_model_knows(tmp_path, table, column, held_out):
+    (tmp_path / "new.csv").write_text(table)
+    model = SimpleNamespace(
+        preprocess=TextPreprocess(WORDS, 4, column), training={"held_out": {"data": "x.csv", **held_out}}
+    )
+    assert open_for(model, str(tmp_path / "new.csv"), None).classes == ("greet", "leave")

@@ -14,7 +14,6 @@ from nescio.errors import InputError
 from nescio.inference._choice import Choice
 from nescio.inference.model import TrainedModel
 from nescio.methods import METHODS, make_method
-from nescio.posthoc.temperature import Temperature
 from nescio.training import TrainingSettings
 from nescio.training.loggers import CSVLogger
 
@@ -161,9 +160,9 @@ def test_a_rule_is_kept_where_what_is_fitted_again_differs_by_rounding(run, clou
     words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
     assert run(*words)[0] == 0
     model = TrainedModel.load(tmp_path / "run")
-    almost = dataclasses.replace(
-        model.posthoc, temperature=Temperature(model.posthoc.temperature.scale * 1.000001)
-    )
+    fitted = model.posthoc.temperature
+    rounded = dataclasses.replace(fitted, scale=fitted.scale * 1.000001)
+    almost = dataclasses.replace(model.posthoc, temperature=rounded)
     dataclasses.replace(model, posthoc=almost).save(tmp_path / "run" / "model.safetensors")
     assert run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
     before = TrainedModel.load(tmp_path / "run")
@@ -172,6 +171,37 @@ def test_a_rule_is_kept_where_what_is_fitted_again_differs_by_rounding(run, clou
     assert before.rule is not None
     assert after.rule == before.rule
     assert after.posthoc.same_as(almost)
+
+
+@pytest.mark.parametrize("what", ["temperature", "trust"])
+def test_what_is_fitted_anew_to_other_data_is_kept_and_no_promise_about_the_former(run, tmp_path, what):
+    """The weights are the same: only the validation part has changed."""
+    generator = torch.Generator().manual_seed(0)
+    rows = 2 * torch.randn(400, 2, generator=generator)
+    labels = (rows.sum(1) + torch.randn(400, generator=generator) > 0).tolist()
+
+    def write(is_changed):
+        lines = ["x,y,split,label"]
+        for place, (row, label) in enumerate(zip(rows.tolist(), labels, strict=True)):
+            part = ("train", "validation", "test", "train")[place % 4]
+            x, y = row
+            if is_changed and part == "validation":
+                label = label if what == "trust" else place % 8 == 1
+                x = 3 * x if what == "trust" else x
+            lines.append(f"{x},{y},{part},{label}")
+        (tmp_path / "data.csv").write_text("\n".join(lines) + "\n")
+
+    words = ("train", tmp_path / "data.csv", "--epochs", 3)
+    write(False)
+    assert run(*words, "--out", tmp_path / "run")[0] == 0
+    assert run("threshold", tmp_path / "run", "--data", "held-out", "--coverage", 0.5)[0] == 0
+    write(True)
+    assert run(*words, "--out", tmp_path / "run")[0] == 0
+    again = TrainedModel.load(tmp_path / "run")
+    assert run(*words, "--out", tmp_path / "fresh")[0] == 0
+    fresh = TrainedModel.load(tmp_path / "fresh")
+    assert again.posthoc.is_fitted_like(fresh.posthoc)
+    assert again.rule is None
 
 
 def test_another_posthoc_of_the_same_training_is_fitted(run, clouds, tmp_path):

@@ -345,8 +345,9 @@ def test_groups_are_measured_without_one_another() -> None:
     model = TrainedModel.train(data, settings=QUICK, posthoc="all")
     assert set(model.training["posthoc"]["done"]) == {"temperature", "trust"}
     _, p_values = model.predict_with_p_values(blobs(500, seed=3).inputs)
-    # By the rows of 20 groups, as if there were 20 samples.
-    assert float((p_values <= 0.05).float().mean()) < 0.25
+    # 20 groups count as 20 samples: no p-value is below 1 / 21.
+    assert float(p_values.min()) == pytest.approx(1 / 21)
+    assert float((p_values <= 0.1).float().mean()) < 0.2
     assert float(p_values.median()) > 0.2
 
 
@@ -400,10 +401,63 @@ def test_data_that_nothing_was_fitted_to_are_not_refused_for_promises() -> None:
     assert plain.calibrated(blobs(), few, "all").was_calibrated_on(few)
 
 
-def test_groups_are_set_aside_whole() -> None:
-    data = replace(blobs(600), groups=torch.arange(600) // 10)
+def test_groups_are_set_aside_whole_and_count_as_one_each() -> None:
+    data = replace(blobs(600), groups=torch.arange(600) // 10 - 3)
     rows = rows_set_aside(data, "all", 0, True)
     assert set(data.groups[rows].tolist()).isdisjoint(data.groups[~rows].tolist())
+    model = TrainedModel.train(data, settings=QUICK, posthoc="all")
+    assert float(model.posthoc.trust.weights.sum()) == pytest.approx(len(data.groups[rows].unique()))
+    part = data.take(rows)
+    calibrated = TrainedModel.train(data.take(~rows), settings=QUICK).calibrated(data.take(~rows), part)
+    assert float(calibrated.posthoc.trust.weights.sum()) == pytest.approx(len(part.groups.unique()))
+
+
+def with_validation(count: int, num_validation: int) -> Table:
+    parts = torch.zeros(count, dtype=torch.int64)
+    parts[:num_validation] = PARTS.index("validation")
+    return replace(blobs(count), parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("data", "posthoc", "expected"),
+    [
+        (with_validation(300, 30), "all", 30),
+        (with_validation(300, 30), "temperature", 30),
+        (with_validation(300, 30), "trust", None),  # which needs 50: the training inputs are measured
+        (with_validation(300, 60), "trust", 60),
+        (with_validation(390, 10), "all", None),
+        (with_validation(410, 10), "all", 50),  # drawn: ten are too few
+        (with_validation(1000, 3), "all", 100),
+        (with_validation(1000, 30), "trust", 100),
+        (with_validation(1000, 200), "all", 200),
+        (blobs(900).take(torch.zeros(900, dtype=torch.bool)), "all", None),
+    ],
+)
+def test_a_validation_part_is_used_where_it_is_large_enough(data, posthoc, expected) -> None:
+    rows = rows_set_aside(data, posthoc, 0, True)
+    assert (None if rows is None else int(rows.sum())) == expected
+
+
+def test_a_class_that_is_in_the_validation_part_alone_is_no_reason_to_calibrate_nothing() -> None:
+    data = with_validation(900, 300)
+    labels = data.labels.clone()
+    labels[300:] %= 2
+    rows = rows_set_aside(replace(data, labels=labels), "all", 0, True)
+    assert int(rows.sum()) == 90
+
+
+@pytest.mark.parametrize(("count", "new"), [(25, 100), (50, 300), (100, 900)])
+def test_few_calibration_data_are_known_again_among_others(count, new) -> None:
+    data, few = blobs(), blobs(count, seed=5)
+    model = TrainedModel.train(data, settings=QUICK).calibrated(data, few, "temperature")
+    others = blobs(new - count, seed=6)
+    mixed = replace(
+        few,
+        features=torch.cat([few.features, others.features]),
+        labels=torch.cat([few.labels, others.labels]),
+    )
+    assert model.was_calibrated_on(mixed)
+    assert not model.was_calibrated_on(others)
 
 
 def test_a_run_that_is_begun_again_is_the_same(tmp_path) -> None:

@@ -403,7 +403,7 @@ def test_full_coverage_goes_up_to_the_most_doubtful_sample_and_not_beyond(dtype)
     assert rule.accept(opinion).all()
     assert rule.threshold == pytest.approx(0.6, rel=1e-5)
     assert not rule.accept(as_opinion(torch.tensor([0.61, 0.999], dtype=dtype))).any()
-    with pytest.warns(NescioWarning, match="all but 0% are rejected"):
+    with pytest.warns(NescioWarning, match="all are rejected"):
         nothing = AbstentionRule.for_coverage(Opinion(torch.zeros(10, 2)), None, 1.0)
     assert not nothing.accept(opinion).any()
     assert nothing.describe() == "accepts 0% of held-out inputs; their error is not known"

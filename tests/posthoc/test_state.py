@@ -57,6 +57,18 @@ def test_kept_and_made_again_it_is_the_same(trust):
     assert empty.same_as(Posthoc())
 
 
+def test_numbers_that_differ_by_rounding_are_fitted_alike(trust):
+    both = Posthoc(Temperature(1.5, 0.7, 3.0), trust)
+    assert both.is_fitted_like(Posthoc(Temperature(1.500001, 0.7, 3.00001), trust))
+    for other in (
+        Posthoc(Temperature(1.6, 0.7, 3.0), trust),
+        Posthoc(Temperature(1.5), trust),
+        Posthoc(Temperature(1.5, 0.7, 3.0)),
+        Posthoc(Temperature(1.5, 0.7, 3.0), Trust.fit(FEATURES[:300], FEATURES[300:] + 3)),
+    ):
+        assert not both.is_fitted_like(other)
+
+
 def test_probabilities_of_their_own_are_kept_and_files_from_before_are_read(trust):
     both = Posthoc(Temperature(1.5, 0.7, 3.0), trust)
     again = Posthoc.from_parts(both.settings(), both.tensors())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 USUAL_MAX_ERROR = 0.01
 USUAL_CONFIDENCE = 0.95
 OFFERED_COVERAGE = 0.9  # where no promise can be made
+OFFERED_MAX_ERROR = 0.05
 
 
 def calibrate(
@@ -120,7 +121,9 @@ def threshold(
     if not rule.met:
         reason = str(said[-1].message)
         if is_by_default:
-            reason += f"; {USUAL_MAX_ERROR:.0%} is the default, --max-error 0.05 asks for 5%"
+            reason += f"; {USUAL_MAX_ERROR:.0%} is the default"
+            if _can_be_promised(prediction, labels, confidence, measure):
+                reason += f", --max-error {OFFERED_MAX_ERROR:g} asks for {OFFERED_MAX_ERROR:.0%}"
         if coverage is None and _can_be_covered(prediction, labels, measure):
             reason += (
                 f"; or --coverage {OFFERED_COVERAGE:g}, which answers the surest nine in ten and promises "
@@ -131,9 +134,19 @@ def threshold(
     typer.echo(f"{path}: {rule.describe()}")
     if is_by_default:
         typer.echo(
-            f"{USUAL_MAX_ERROR:.0%} is the default; --max-error 0.05 asks for 5%, --coverage "
-            f"{OFFERED_COVERAGE:g} for the surest nine in ten without a promise"
+            f"{USUAL_MAX_ERROR:.0%} is the default; --max-error {OFFERED_MAX_ERROR:g} asks for "
+            f"{OFFERED_MAX_ERROR:.0%}, --coverage {OFFERED_COVERAGE:g} for the surest nine in ten without a "
+            "promise"
         )
+
+
+def _can_be_promised(prediction: Prediction, labels: Tensor, confidence: float, measure: str) -> bool:
+    """Whether a rule can promise the error that is offered in place of the default."""
+    from nescio.posthoc.abstention import AbstentionRule
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NescioWarning)
+        return AbstentionRule.for_error(prediction, labels, OFFERED_MAX_ERROR, confidence, measure).met
 
 
 def _can_be_covered(prediction: Prediction, labels: Tensor, measure: str) -> bool:

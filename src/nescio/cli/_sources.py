@@ -107,7 +107,8 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
     # What rows become says itself where the labels were.
     if isinstance(source, TableFile) and isinstance(model.preprocess, TextPreprocess):
         made = model.training.get("held_out") or {}
-        source = source.with_label_of_training(made.get("label_column"), (model.preprocess.column,))
+        label = made.get("label_column") or made.get("label")  # files from before have the option alone
+        source = source.with_label_of_training(label, (model.preprocess.column,))
     return source.labelled(model.preprocess)
 
 

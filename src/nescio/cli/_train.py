@@ -313,4 +313,6 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
 def _fitted_alike(one: TrainedModel, other: TrainedModel) -> bool:
     """Whether the same was fitted to two models of the same weights, but for another machine's rounding."""
     wanted = [model.training.get("posthoc", {}).get("wanted") for model in (one, other)]
-    return wanted[0] == wanted[1] and (one.posthoc is None) == (other.posthoc is None)
+    if one.posthoc is None or other.posthoc is None:
+        return wanted[0] == wanted[1] and one.posthoc is other.posthoc
+    return wanted[0] == wanted[1] and one.posthoc.is_fitted_like(other.posthoc)

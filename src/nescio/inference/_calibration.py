@@ -80,30 +80,40 @@ def rows_set_aside(data: LabelledData, posthoc: str, seed: int, is_repeatable: b
     """Where the samples lie that are set aside for calibration, bool (N,); None where there are too few.
 
     Of every class alike, whole groups where the data has groups, and what the data calls its validation part
-    where it has one that is of use.
+    where that is large enough.
 
     is_repeatable: whether the network can be trained again, on parts of few samples.
     """
-    if posthoc == "none":
+    if posthoc == "none" or len(data) == 0:
         return None
+    # Trust by held-out samples needs more than a temperature; without them it is by those of training.
+    least = LEAST_HELD_OUT if posthoc == "trust" else LEAST_SET_ASIDE
+    named = _named_rows(data)
+    if named is not None and named.sum() >= least:
+        return named
+    # Of few, trust is measured on the training data, and networks that are trained again tell how sure the
+    # model may be.
     is_small = len(data) < FEW
+    if is_small and (posthoc == "trust" or is_repeatable):
+        return None
     share = min(SHARE, MOST_SET_ASIDE / len(data))
-    if not names_parts(data):
-        # Of few, trust is measured on the training data, and networks that are trained again tell how sure
-        # the model may be.
-        if is_small and (posthoc == "trust" or is_repeatable):
-            return None
-        if not is_small:
-            share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
-        if int(share * len(data)) < LEAST_SET_ASIDE:
-            return None
+    if not is_small:
+        share = max(share, (LEAST_HELD_OUT + 0.5) / len(data))  # which is rounded down
     try:
-        rows = held_out_rows(data, share, seed)
+        rows = held_out_rows(replace(data, parts=None), share, seed)
     except DataError:  # too few samples of a class, or too few groups
         return None
-    if is_small and rows.sum() < LEAST_SET_ASIDE:
+    return rows if rows.sum() >= least else None
+
+
+def _named_rows(data: LabelledData) -> Tensor | None:
+    """What the data names itself to be held out; None where there is nothing, or a class of it alone."""
+    if not names_parts(data):
         return None
-    return rows
+    try:
+        return held_out_rows(data, SHARE, 0)
+    except DataError:  # a class would be missing
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +127,7 @@ class _Material:
     kind: str | None
     is_encoded: bool
     groups: Tensor | None
+    held_out_groups: Tensor | None
     retraining: Retraining | None
     seed: int
 
@@ -142,6 +153,7 @@ class _Material:
             # What a head makes of an encoder's features counts by its direction, as those do themselves.
             is_unit=self.is_encoded or network is None or network.compares_directions,
             half_at=half_at_for(num_wrong, len(self.held_out)),
+            groups=self.held_out_groups,
             seed=self.seed,
         )
         return replace(trust, layer=layer)
@@ -225,6 +237,7 @@ def calibrate(
     kind: str | None = None,
     is_encoded: bool = False,
     groups: Tensor | None = None,
+    held_out_groups: Tensor | None = None,
     retraining: Retraining | None = None,
     seed: int = 0,
 ) -> Calibration:
@@ -238,6 +251,7 @@ def calibrate(
         kind: The kind of distance, see `Trust.fit`; None for Gaussians, or neighbours of few samples.
         is_encoded: Whether what the network takes are features of a frozen encoder.
         groups: What each training sample belongs to, int64 (N,); None where all are on their own.
+        held_out_groups: The same of what is held out.
         retraining: How the network is trained again on a part of the training samples, to fit the
             temperature of few; None where it can't be.
         seed: Seed of what is drawn.
@@ -246,7 +260,18 @@ def calibrate(
     if held_out is not None:
         # As `predict` and the service will ask it: what is fitted is for their answers.
         prediction = replace(model, posthoc=None).predict(held_out.inputs, independent=True)
-    material = _Material(model, training, held_out, prediction, kind, is_encoded, groups, retraining, seed)
+    material = _Material(
+        model,
+        training,
+        held_out,
+        prediction,
+        kind,
+        is_encoded,
+        groups,
+        held_out_groups,
+        retraining,
+        seed,
+    )
     done = {}
     skipped = {}
     trust = None

@@ -233,6 +233,7 @@ def calibrated_after_training(
         posthoc,
         is_encoded=is_encoded,
         groups=training.groups,
+        held_out_groups=None if calibration is None else calibration.groups,
         retraining=retraining,
         seed=seed,
     )

@@ -298,6 +298,7 @@ class TrainedModel:
             kind=kind,
             is_encoded=self.encoder is not None,
             groups=training.groups,
+            held_out_groups=held_out.groups,
             seed=seed,
         )
         for name, reason in calibration.skipped.items():
@@ -310,6 +311,8 @@ class TrainedModel:
         if not calibration.is_by_training_alone:
             described[CALIBRATED_ON] = digest_of(samples)
             calibrated_on = SeenSamples.of(samples.inputs)
+            if calibrated_on.chance == 0:  # of few samples that says little; those of training are more
+                calibrated_on = SeenSamples.of(samples.inputs, training_samples.inputs)
         return replace(fitted, training=described, calibrated_on=calibrated_on)
 
     def with_posthoc(self, posthoc: Posthoc | None) -> TrainedModel:

@@ -195,9 +195,11 @@ class AbstentionRule:
             **summary,
         )
         if not rule.met:
+            reason = f"all but {percent(rule.held_out_coverage, 3)} are rejected. Use a smaller target"
+            if rule.held_out_coverage == 0:
+                reason = "all are rejected"
             warnings.warn(
-                f"no threshold accepts {percent(target, 3)} of the {rule.held_out} held-out inputs: all but "
-                f"{percent(rule.held_out_coverage, 3)} are rejected. Use a smaller target",
+                f"no threshold accepts {percent(target, 3)} of the {rule.held_out} held-out inputs: {reason}",
                 NescioWarning,
                 stacklevel=2,
             )

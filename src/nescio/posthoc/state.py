@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from nescio.errors import InputError
 from nescio.opinions.categorical import Prediction
 from nescio.posthoc.temperature import Temperature, discounted
 from nescio.posthoc.trust import Trust
+
+_ROUNDING = 1e-3  # of what is fitted on machines that add up in another order
 
 
 class WithPValues(NamedTuple):
@@ -99,6 +102,14 @@ class Posthoc:
             return False
         return all(mine[name].cpu().equal(others[name].cpu()) for name in mine)
 
+    def is_fitted_like(self, other: Posthoc) -> bool:
+        """Whether another was fitted to the same data, on any machine: their numbers differ by rounding.
+
+        Args:
+            other: Of a network with the same weights.
+        """
+        return _are_close(self.settings(), other.settings())
+
     def tensors(self) -> dict[str, Tensor]:
         """What a model file keeps, by name."""
         return {} if self.trust is None else self.trust.tensors()
@@ -134,3 +145,14 @@ class Posthoc:
         if settings["trust"] is not None:
             trust = Trust.from_parts(settings["trust"], tensors)
         return cls(temperature, trust)
+
+
+def _are_close(one: Any, other: Any) -> bool:
+    """Whether plain data is the same but for the last digits of its numbers."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_are_close(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_are_close, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    return bool(one == other)

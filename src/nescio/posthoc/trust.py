@@ -9,6 +9,13 @@ For inputs drawn as the held-out ones, and of any distribution, P(p <= a) <= a f
 known inputs, at most one in a hundred is said to have p <= 0.01 on average. It promises nothing of any single
 class of inputs, and nothing of OOD inputs: those that look like known ones have large p-values.
 
+Inputs of one group, such as the pictures of a patient, are more alike than those of two. Where G groups are
+known, each counts as one, by the share of its inputs at least as far as d:
+
+    p = (1 + sum of these shares) / (G + 1)
+
+which keeps the promise for an input of a new group.
+
 No p-value is below 1 / (n + 1), however far an input lies. Trust needs more than that: q is the share of
 known inputs that lie at least as far. Between the distances d_i beyond which the shares s_i of the held-out
 inputs lie (all, nine tenths, ..., a twentieth), log q is linear; beyond the farthest fiftieth of them, or of
@@ -117,6 +124,8 @@ class Trust:
             given as arrays.
         is_cross_fitted: Whether `held_out` are distances of the training inputs, each measured without its
             tenth of them.
+        weights: What each of `held_out` counts for in p-values, float32 (n,): 1 / (number of inputs of its
+            group). None: all count 1.
 
     Raises:
         InputError: If a field is not what it must be.
@@ -142,11 +151,15 @@ class Trust:
     bulk: tuple[tuple[float, float], ...] | None = None
     layer: str | None = None
     is_cross_fitted: bool = False
+    weights: Tensor | None = None
     _segments: tuple[Tensor, Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.held_out.ndim != 1 or len(self.held_out) == 0:
             raise InputError(f"held_out must be distances (n,), got {describe(self.held_out)}")
+        if self.weights is not None and self.weights.shape != self.held_out.shape:
+            count = len(self.held_out)
+            raise InputError(f"weights must be {count}, one for each distance, got {describe(self.weights)}")
         require_finite("tail_start", self.tail_start)
         for name in ("tail_share", "tail_decay", "half_at"):
             value = getattr(self, name)
@@ -171,6 +184,7 @@ class Trust:
         k: int | None = None,
         is_unit: bool = True,
         half_at: float = HALF_AT,
+        groups: Tensor | None = None,
         seed: int = 0,
     ) -> Trust:
         """Fit a distance to features of training data, and its scale to features of held-out data.
@@ -188,13 +202,16 @@ class Trust:
                 as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
                 `half_at_for` gives it by the errors of a network, as for `TrainedModel`.
+            groups: What each held-out input belongs to, whole numbers (n,), such as the patient of a picture;
+                each group then counts as one in p-values. None where all are on their own.
             seed: Seed of what is drawn.
 
         Returns:
             The trust.
 
         Raises:
-            InputError: If features are no such tensors, too few, not finite, or all the same.
+            InputError: If features are no such tensors, too few, not finite, or all the same, or labels or
+                groups do not fit them.
 
         Example:
             >>> import torch
@@ -213,6 +230,10 @@ class Trust:
             )
         if labels is not None:
             _require_codes("labels", labels, len(features))
+            if int(labels.min()) < 0:
+                raise InputError(f"labels must be from 0 on, got {int(labels.min())}")
+        if groups is not None:
+            _require_codes("groups", groups, len(held_out))
         generator = torch.Generator().manual_seed(seed)
         drawn = _drawn(len(features), MOST_PROTOTYPES, generator)
         features = features[drawn]
@@ -222,7 +243,9 @@ class Trust:
         if kind is None:
             kind = "neighbours" if labels is None else "gaussians"
         distance = fit_distance(kind, features, labels, k, is_unit)
-        return cls.of(distance, held_out[_drawn(len(held_out), MOST_HELD_OUT, generator)], half_at)
+        drawn = _drawn(len(held_out), MOST_HELD_OUT, generator)
+        distances = _in_parts(distance, held_out[drawn])
+        return cls._by_distances(distance, distances, half_at, None if groups is None else groups[drawn])
 
     @classmethod
     def cross_fit(
@@ -244,9 +267,9 @@ class Trust:
                 of a table, or what a frozen encoder gives. Of more than 8,000 as many are drawn.
             is_unit: Whether features are brought to length one first, as by the cosine.
             half_at: The share of known inputs, at least as far as an input, at which its trust is a half.
-            groups: What each input belongs to, whole numbers from 0 on (N,), such as the patient of a
-                picture: an input is not measured by its own group. 10 groups or more; None where all are on
-                their own.
+            groups: What each input belongs to, whole numbers (N,), such as the patient of a picture: an input
+                is not measured by its own group, and each group counts as one in p-values. 10 groups or more;
+                None where all are on their own.
             seed: Seed of what is drawn.
 
         Returns:
@@ -272,7 +295,7 @@ class Trust:
             groups = groups[drawn]
         distances = cross_fitted_distances(features, is_unit=is_unit, seed=seed, groups=groups)
         distance = fit_distance("neighbours", features, None, None, is_unit)
-        trust = cls._by_distances(distance, distances, half_at)
+        trust = cls._by_distances(distance, distances, half_at, groups)
         return replace(trust, is_cross_fitted=True)
 
     @classmethod
@@ -294,9 +317,15 @@ class Trust:
         return cls._by_distances(distance, _in_parts(distance, held_out), half_at)
 
     @classmethod
-    def _by_distances(cls, distance: Distance, distances: Tensor, half_at: float) -> Trust:
-        """The trust whose scale are distances (n,) of known inputs."""
-        distances = distances.sort().values
+    def _by_distances(
+        cls, distance: Distance, distances: Tensor, half_at: float, groups: Tensor | None = None
+    ) -> Trust:
+        """The trust whose scale are distances (n,) of known inputs, which belong to groups (n,)."""
+        distances, order = distances.sort()
+        weights = None
+        if groups is not None:
+            codes, sizes = torch.unique(groups, return_inverse=True, return_counts=True)[1:]
+            weights = (1 / sizes[codes].float()).to(distances.device)[order]
         count = len(distances)
         in_tail = max(int(_TAIL * count), min(_LEAST_IN_TAIL, int(_LARGEST_TAIL * count)), 1)
         start = float(distances[count - in_tail - 1])
@@ -305,7 +334,7 @@ class Trust:
         spread = max(float(distances[-1] - distances[0]), _LEAST_SPREAD)
         decay = max(decay, _LEAST_DECAY * spread)
         bulk = _bulk_of(distances, in_tail / count, start)
-        return cls(distance, distances, in_tail / count, start, decay, half_at, bulk or None)
+        return cls(distance, distances, in_tail / count, start, decay, half_at, bulk or None, weights=weights)
 
     def distances(self, features: Tensor) -> Tensor:
         """How far features lie from those of the training data.
@@ -330,7 +359,7 @@ class Trust:
             features: Features (N, F).
 
         Returns:
-            float32 (N,), from 1 / (n + 1) to 1.
+            float32 (N,), from 1 / (n + 1) to 1; with groups from 1 / (G + 1).
         """
         return self.p_values_at(self.distances(features))
 
@@ -351,8 +380,10 @@ class Trust:
         # large, and a program that rounds otherwise gives the same. A comparison, unlike a binary search, is
         # known to ONNX, and fast enough.
         rounded = distances - _ROUNDING * distances.abs()
-        at_least_as_far = (self.held_out >= rounded[:, None]).sum(1)
-        return (1 + at_least_as_far).float() / (1 + len(self.held_out))
+        is_as_far = self.held_out >= rounded[:, None]
+        if self.weights is None:
+            return (1 + is_as_far.sum(1)).float() / (1 + len(self.held_out))
+        return (1 + (is_as_far * self.weights).sum(1)) / (1 + self.weights.sum())
 
     def at(self, distances: Tensor) -> Tensor:
         """The trust at distances (N,)."""
@@ -378,7 +409,11 @@ class Trust:
         device = torch.device(device)
         if self.held_out.device == device:
             return self
-        return replace(self, distance=self.distance.to(device), held_out=self.held_out.to(device))
+        weights = self.weights
+        if weights is not None:
+            weights = weights.to(device)
+        distance = self.distance.to(device)
+        return replace(self, distance=distance, held_out=self.held_out.to(device), weights=weights)
 
     def describe(self) -> str:
         """What was fitted, in words."""
@@ -397,7 +432,10 @@ class Trust:
 
     def tensors(self) -> dict[str, Tensor]:
         """What a model file keeps, by name."""
-        return {**self.distance.tensors(), "held_out": self.held_out}
+        tensors = {**self.distance.tensors(), "held_out": self.held_out}
+        if self.weights is not None:
+            tensors["weights"] = self.weights
+        return tensors
 
     def settings(self) -> dict[str, Any]:
         """What the header of a model file keeps, plain data."""
@@ -436,7 +474,9 @@ class Trust:
         bulk = fields.pop("bulk", None)
         if bulk is not None:
             fields["bulk"] = tuple((share, start) for share, start in bulk)
-        return cls(distance_from(of_distance, tensors), tensors["held_out"].float(), **fields)
+        weights = tensors.get("weights")  # of data with groups alone
+        distance = distance_from(of_distance, tensors)
+        return cls(distance, tensors["held_out"].float(), **fields, weights=weights)
 
 
 def cross_fitted_distances(
@@ -518,12 +558,10 @@ def _require_features(name: str, features: object, least: int) -> None:
 
 
 def _require_codes(name: str, codes: object, count: int) -> None:
-    """Refuse all but whole numbers from 0 on, one for each row."""
+    """Refuse all but whole numbers, one for each row."""
     is_tensor = isinstance(codes, Tensor) and codes.dtype in WHOLE_NUMBERS
     if not is_tensor or tuple(codes.shape) != (count,):  # type: ignore[attr-defined]
         raise InputError(f"{name} must be whole numbers ({count},), one for each row, got {describe(codes)}")
-    if int(codes.min()) < 0:  # type: ignore[attr-defined]
-        raise InputError(f"{name} must be from 0 on, got {int(codes.min())}")  # type: ignore[attr-defined]
 
 
 def _require_difference(features: Tensor) -> None:

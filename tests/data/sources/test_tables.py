@@ -591,3 +591,13 @@ def test_a_column_of_lists_that_is_left_out_costs_nothing(tmp_path, suffix):
     assert preprocess.prepare(open_source(path).read([3])[0].value).tolist() == [3.0]
     texts = open_source(path, text="tags").read([0])
     assert texts[0].error.endswith("got list")
+
+
+def test_a_header_with_a_usual_name_tells_where_the_labels_are_though_training_had_none():
+    trained = open_source("known.csv", b"a,1,2\nb,3,5\n", label="1").labelled()
+    preprocess = RowPreprocess.fit(trained.features, schema=trained.schema)
+    new = open_source("new.csv", b"x,z,label\n5,6,a\n7,9,b\n").labelled(preprocess)
+    assert new.classes == ("a", "b")
+    assert new.features.tolist() == [[5.0, 6.0], [7.0, 9.0]]
+    same = open_source("new.csv", b"p,x,z\na,5,6\nb,7,9\n").labelled(preprocess)
+    assert same.classes == ("a", "b")

@@ -172,7 +172,7 @@ class TableFile(Source):
         names = [self._name_of(position) for position in range(self._content.width)]
         if label in names:
             return self._with_label(self._position("label", label))
-        if self._header is None:
+        if self._header is None or label.isdigit():  # a number: the training data had no names either
             return self
         for usual in LABEL_COLUMNS:
             for position, name in enumerate(names):
@@ -188,8 +188,10 @@ class TableFile(Source):
         schema = preprocess.row_schema
         known = self.with_label_of_training(schema.label, schema.names)
         has_names = self._header is not None and schema.has_names
+        says_where = any(name.lower() in LABEL_COLUMNS for name in self._header or ())
         is_as_wide = self._content.width == schema.width + 1
-        if known._label is None and not has_names and is_as_wide and schema.label_position is not None:
+        is_by_position = is_as_wide and not has_names and not says_where
+        if known._label is None and is_by_position and schema.label_position is not None:
             known = self._with_label(schema.label_position)
         if known._label is None:
             known = self._with_label(self._label_column())

@@ -102,7 +102,7 @@ export class Card {
 }
 
 function promise(pValue) {
-  return `p-value ${pValue.toPrecision(2)}: of inputs like those held out from the training, at most a share a has one of a or less`;
+  return `p-value ${pValue.toPrecision(2)}: of inputs like those of the training, at most a share a has one of a or less`;
 }
 
 function about({ about: method, encoder, trained_on: data }) {

@@ -316,6 +316,8 @@ def _tells_better(results: SuccessorResults, variant: str) -> Verdict | None:
             if found:
                 of_scores.append(found)
         if of_scores:
-            best = max(of_scores, key=lambda found: statistics.fmean(found.values()))
+            # Of the seeds that are compared: those that both have.
+            shared = ours.keys() & of_scores[0].keys() or of_scores[0].keys()
+            best = max(of_scores, key=lambda found: statistics.fmean(found[seed] for seed in shared))
             compared.add(f"{SETS[name].title} / {ood}", ours, best, SETS[name].seeds)
     return compared.verdict(AUROC_MARGIN, 4)
