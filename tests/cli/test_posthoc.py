@@ -168,8 +168,13 @@ def test_calibration_data_that_do_not_fit_are_refused_and_the_model_stays(run, c
     assert code == 0
     assert "measured on themselves, a tenth at a time" in out
     assert "temperature was not fitted: it needs 25 held-out inputs, got 20" in err
-    # Training rows that are all the same have no distances; the temperature is fitted all the same.
+    # Training rows that are all the same have no distances, and the trust of now would be lost.
     same = changed(tmp_path / "same.csv", clouds[0], lambda rows: ["1,1,1,a", "1,1,1,b"] * 50)
+    code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", same)
+    assert (code, out) == (1, "")
+    assert err.endswith("rows that are all the same; the model would lose the one that it has\n")
+    # Where there is none, the temperature is fitted all the same.
+    assert run("calibrate", tmp_path / "run", "--data", clouds[1], "--posthoc", "none")[0] == 0
     code, out, err = run("calibrate", tmp_path / "run", "--data", clouds[1], "--training", same)
     assert code == 0
     assert "rows that are all the same" in out + err
@@ -256,8 +261,8 @@ def test_a_threshold_out_of_reach_leaves_the_file(run, model, unseen, target, pr
     assert err.endswith(
         f"which answers the surest nine in ten and promises nothing. {model} stays as it was\n"
     )
-    is_by_default = "; 1% is the default, --max-error 0.05 asks for 5%; or --coverage" in err
-    assert is_by_default is (not target)
+    # Of 5% it is silent: that could not be promised either.
+    assert ("; 1% is the default; or --coverage" in err) is (not target)
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
 
@@ -424,3 +429,19 @@ def test_sets_out_of_reach_leave_the_file(run, model, unseen, words, reason):
     assert reason in err
     assert len(err.splitlines()) == 1
     assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("threshold", "--coverage", 0.5), ("sets", "--coverage", 0.5)])
+def test_copies_and_absent_classes_are_told_where_a_promise_is_made(run, clouds, tmp_path, command):
+    assert run("train", clouds[0], "--out", tmp_path / "run", "--epochs", 1, "--posthoc", "none")[0] == 0
+    name, *words = command
+    copies = changed(tmp_path / "copies.csv", clouds[1], lambda rows: rows[:20] * 15)
+    code, _, err = run(name, tmp_path / "run", "--data", copies, *words)
+    assert code == 0
+    assert "copies.csv: 93% of the inputs are equal to another one. A promise counts each as a new" in err
+    one = changed(tmp_path / "one.csv", clouds[1], lambda rows: [row for row in rows if row.endswith("a")])
+    code, _, err = run(name, tmp_path / "run", "--data", one, *words)
+    assert code == 0
+    assert "one.csv: 1 of 2 classes are absent: b; the promise is about inputs like these" in err
+    code, _, err = run(name, tmp_path / "run", "--data", clouds[1], *words)
+    assert (code, err) == (0, "")

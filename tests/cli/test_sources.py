@@ -26,6 +26,7 @@ class Model:
     """As much of a model as is needed to read data for it."""
 
     seen = None
+    classes = ()
     training: ClassVar[dict] = {}
     preprocess = ImagePreprocess((1, 8, 8), (0.0,), (255.0,), pixel_range=(0.0, 255.0))
 
@@ -147,6 +148,7 @@ def test_labels_of_texts_are_where_they_were_in_training(tmp_path, opened):
         preprocess=TextPreprocess(WORDS, 4, "question"),
         training={"held_out": {"data": "elsewhere.csv", "label_column": "intent"}},
         seen=None,
+        classes=(),
         was_calibrated_on=lambda data: False,
     )
     (tmp_path / "q.csv").write_text("intent,question,number\ngreet,hello,1\nleave,bye,2\n")

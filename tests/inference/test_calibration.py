@@ -571,7 +571,8 @@ def test_identical_features_are_refused_and_a_class_may_be_absent(plain: Trained
         plain.calibrated(same, blobs(100, seed=5), "trust")
     only_two = blobs(300).take(blobs(300).labels < 2)
     others = blobs(300, seed=5)
-    model = plain.calibrated(only_two, others.take(others.labels < 2))
+    with pytest.warns(NescioWarning, match="1 of 3 classes are absent from the held-out data: c"):
+        model = plain.calibrated(only_two, others.take(others.labels < 2))
     assert model.posthoc.trust is not None
 
 
@@ -654,3 +655,26 @@ def test_processes_of_torchrun_fit_the_same_as_one(tmp_path, monkeypatch) -> Non
         # Sums of gradients in another order; the p-values are steps of 1 / 91.
         atol = 2 / 91 if name == "p_values" else 1e-2
         torch.testing.assert_close(first[name], expected, rtol=1e-2, atol=atol)
+
+
+def test_what_the_model_had_is_not_lost_without_a_word(plain: TrainedModel) -> None:
+    data, held_out = blobs(), blobs(300, seed=5)
+    both = plain.calibrated(data, held_out)
+    with pytest.warns(NescioWarning, match="the trust that the model had was taken away; posthoc all"):
+        assert both.calibrated(data, held_out, "temperature").posthoc.parts() == ("temperature",)
+    with pytest.warns(NescioWarning, match="the temperature that the model had was taken away"):
+        assert both.calibrated(data, held_out, "trust").posthoc.parts() == ("trust",)
+    # Trust could be fitted to the training data, but the temperature can't be fitted anew.
+    with pytest.raises(DataError, match="needs 25 held-out inputs, got 9; the model would lose the one"):
+        both.calibrated(data, blobs(9, seed=6))
+
+
+def test_calibration_data_that_hardly_can_be_are_told(plain: TrainedModel) -> None:
+    data, held_out = blobs(), blobs(300, seed=5)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(NescioWarning, match="the temperature is at its bound"):
+        plain.calibrated(data, replace(held_out, labels=held_out.labels[order]), "temperature")
+    with pytest.warns(NescioWarning, match="1 of 3 classes are absent from the held-out data: c; what"):
+        plain.calibrated(data, held_out.take(held_out.labels < 2), "temperature")
+    with pytest.warns(NescioWarning, match="was trained on none of the training data that were given"):
+        plain.calibrated(blobs(900, seed=9), held_out)

@@ -385,6 +385,11 @@ def test_labels_that_are_no_classes_are_refused(labels, message):
         Trust.fit(drawn(100), drawn(60, seed=1), labels=labels)
 
 
+def test_training_features_are_not_taken_for_held_out_ones():
+    with pytest.raises(InputError, match="held_out must have had no part in training"):
+        Trust.fit(drawn(100), drawn(100))
+
+
 @pytest.mark.parametrize("is_unit", [True, False])
 def test_features_too_long_for_float32_are_refused(is_unit):
     with pytest.raises(InputError, match="features must be short enough for float32"):

@@ -51,7 +51,7 @@ def calibrate(
     if require_wanted(posthoc) in ("all", "trust") and training is None:
         raise InputError(
             "--training must name what the model was trained on: trust is by the distance to it; "
-            "--posthoc temperature needs none"
+            "--posthoc temperature needs none, and takes a trust of the model away"
         )
     known = held_out
     if training is not None:

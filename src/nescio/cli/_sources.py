@@ -207,7 +207,36 @@ def open_for_promise(
             f"{name}: temperature and trust of the model were fitted to these data, or to a part of them, "
             "and no promise made from them would hold. Give other data that the model was not trained on"
         )
+    _warn_of_promise(model, data, name)
     return data
+
+
+def _warn_of_promise(model: TrainedModel, data: LabelledData, name: str) -> None:
+    """Say where held-out data may not be new inputs: copies of one another, or without some classes."""
+    import warnings
+
+    from nescio.inference._seen import LARGEST_SHARE, share_repeated
+
+    repeated = share_repeated(model.preprocess.inputs_of(data))
+    # As many as in the training data may be equal without being copies.
+    usual = 0.0 if model.seen is None else model.seen.chance
+    if repeated > usual + LARGEST_SHARE:
+        warnings.warn(
+            f"{name}: {repeated:.0%} of the inputs are equal to another one. A promise counts each as a new "
+            "one: if they are copies, leave them out",
+            NescioWarning,
+            stacklevel=3,
+        )
+    counts = data.labels.bincount(minlength=len(data.classes)).tolist()
+    present = {each for each, count in zip(data.classes, counts, strict=True) if count}
+    absent = [each for each in model.classes if each not in present]
+    if absent:
+        warnings.warn(
+            f"{name}: {len(absent)} of {len(model.classes)} classes are absent: {', '.join(absent[:5])}; the "
+            "promise is about inputs like these",
+            NescioWarning,
+            stacklevel=3,
+        )
 
 
 def warn_of_calibrated(model: TrainedModel, data: LabelledData, name: str) -> None:

@@ -96,7 +96,8 @@ def train(
     from nescio.cli._choices import encoder_of, method_of, network_of
     from nescio.cli._sources import HELD_OUT, WATCHED, held_out_digest, open_to_train
     from nescio.data import split
-    from nescio.inference._calibration import require_wanted
+    from nescio.inference._calibration import require_wanted, takes_more_networks
+    from nescio.inference._cross_fit import FOLDS
     from nescio.inference._train import resolved_settings
     from nescio.inference.model import TrainedModel
     from nescio.training import TrainingSettings
@@ -148,6 +149,10 @@ def train(
     spec = choice.spec or network_of(network, known, chosen)
     if is_first_process():
         typer.echo(choice.reason, err=True)
+        if takes_more_networks(known, posthoc, seed, is_repeatable=not fine_tune):
+            typer.echo(
+                f"Then, for the temperature, {FOLDS} more networks, each without a part of the data", err=True
+            )
     # What decides when to stop must not be what the result is measured on.
     watched = test
     if patience is not None:
@@ -224,6 +229,8 @@ def _require_learned(out: Path, model: TrainedModel, how: TrainingSettings) -> N
 
 def _print_posthoc(model: TrainedModel) -> None:
     """One line that says what was fitted after the training, and what was not."""
+    from nescio.inference._calibration import CALIBRATED_ON
+
     summary = model.training.get("posthoc")
     if summary is None:
         return
@@ -235,7 +242,9 @@ def _print_posthoc(model: TrainedModel) -> None:
     if "trust" in summary["skipped"]:
         parts.append("without trust, inputs unlike all that it was trained on may be answered surely")
     what = "; ".join(parts)
-    if summary["samples"]:
+    if CALIBRATED_ON in model.training:
+        what = f"calibrated since, on {summary['samples']:,} inputs: {what}"
+    elif summary["samples"]:
         what = f"{summary['samples']:,} training inputs set aside for calibration: {what}"
     typer.echo(what, err=True)
 
@@ -292,6 +301,7 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
     before, now = present.module.state_dict(), model.module.state_dict()
     same = before.keys() == now.keys() and all(before[name].equal(now[name].cpu()) for name in now)
     if not same or not (CALIBRATED_ON in present.training or _fitted_alike(present, model)):
+        _say_what_is_lost(present, model)
         return model
     # Temperature and trust may be of a later `nescio calibrate`; rule and sets are about what they make.
     training = {**model.training}
@@ -308,6 +318,20 @@ def _with_what_was_fitted(path: Path, model: TrainedModel) -> TrainedModel:
         training=training,
         calibrated_on=present.calibrated_on,
     )
+
+
+def _say_what_is_lost(before: TrainedModel, now: TrainedModel) -> None:
+    """What was fitted to what the model said before, and is not of the one that takes its place."""
+    lost = []
+    if before.posthoc is not None:
+        kept = () if now.posthoc is None else now.posthoc.parts()
+        lost += [name for name in before.posthoc.parts() if name not in kept]
+    if before.rule is not None:
+        lost.append("rule")
+    if before.sets is not None:
+        lost.append("sets")
+    if lost:
+        typer.echo(f"Taken away, as the model says something else now: {', '.join(lost)}", err=True)
 
 
 def _fitted_alike(one: TrainedModel, other: TrainedModel) -> bool:

@@ -106,6 +106,14 @@ def rows_set_aside(data: LabelledData, posthoc: str, seed: int, is_repeatable: b
     return rows if rows.sum() >= least else None
 
 
+def takes_more_networks(data: LabelledData, posthoc: str, seed: int, is_repeatable: bool) -> bool:
+    """Whether the temperature will be fitted to networks that are trained on parts of few samples."""
+    if posthoc not in ("all", "temperature") or not is_repeatable:
+        return False
+    is_few = LEAST_SET_ASIDE <= len(data) < FEW
+    return is_few and rows_set_aside(data, posthoc, seed, is_repeatable) is None
+
+
 def _named_rows(data: LabelledData) -> Tensor | None:
     """What the data names itself to be held out; None where there is nothing, or a class of it alone."""
     if not names_parts(data):

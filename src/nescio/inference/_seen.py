@@ -132,6 +132,12 @@ class SeenSamples:
         return self.chance + 3 * spread + 3 / count
 
 
+def share_repeated(inputs: Tensor | StoredArray) -> float:
+    """The share of inputs (N, ...) that are equal to one before them."""
+    digests = _digests_of(inputs)
+    return 1 - len(np.unique(digests)) / max(len(digests), 1)
+
+
 def _is_more_than(matches: int, count: int, share: float) -> bool:
     """Whether so many matches are more than this share of the samples would give by chance."""
     from scipy.special import betainc

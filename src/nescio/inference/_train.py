@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from torch import Tensor, nn
 from nescio._files import digest
 from nescio.data import Dataset, LabelledData, Preprocess, Source, Table, Texts
 from nescio.encoders import EncoderSpec, spec_to_dict
-from nescio.errors import DataError, InputError
+from nescio.errors import DataError, InputError, NescioWarning
 from nescio.inference._calibration import CALIBRATED_ON, calibrate, summary_of
 from nescio.inference._choice import Choice
 from nescio.inference._cross_fit import Retraining
 from nescio.inference._frozen import OnEncoding, encoded_data, pretrained_encoder
-from nescio.inference._seen import SeenSamples
+from nescio.inference._seen import LARGEST_SHARE, SeenSamples
 from nescio.methods import EDL, Method, make_method, method_to_dict
+from nescio.posthoc.state import Posthoc
 from nescio.training import Run, Samples, TrainingSettings, fit
 from nescio.training.loggers import Logger
 
@@ -278,3 +280,30 @@ def is_calibrated_on(model: TrainedModel, samples: Samples) -> bool:
         return True
     # Where too many samples are equal to tell by them, all together do.
     return bool(model.training.get(CALIBRATED_ON) == digest_of(samples))
+
+
+def warn_of_odd_calibration(
+    model: TrainedModel, fitted: Posthoc, training: Samples, held_out: Samples
+) -> None:
+    """Say what makes it unlikely that a model was given the data that `calibrated` asks for."""
+    counts = held_out.labels.bincount(minlength=len(model.classes)).tolist()
+    absent = [name for name, count in zip(model.classes, counts, strict=True) if count == 0]
+    if absent:
+        _warn(
+            f"{len(absent)} of {len(model.classes)} classes are absent from the held-out data: "
+            f"{', '.join(absent[:5])}; what is fitted is for inputs like these"
+        )
+    if fitted.temperature is not None and fitted.temperature.is_at_bound:
+        _warn(
+            "the temperature is at its bound, as if the labels of the held-out data had little to do with "
+            "their inputs: are they in the same order and units as those of training?"
+        )
+    seen = model.seen
+    if fitted.trust is None or seen is None or seen.chance > LARGEST_SHARE:
+        return
+    if seen.share_of(training.inputs) == 0:
+        _warn("the model was trained on none of the training data that were given: trust needs those")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, NescioWarning, stacklevel=4)

@@ -67,6 +67,7 @@ from nescio.inference._train import (
     samples_of,
     split_off,
     train_network,
+    warn_of_odd_calibration,
     with_seen,
 )
 from nescio.inference.export import export_onnx, export_program
@@ -301,10 +302,19 @@ class TrainedModel:
             held_out_groups=held_out.groups,
             seed=seed,
         )
+        had = () if self.posthoc is None else self.posthoc.parts()
         for name, reason in calibration.skipped.items():
             if calibration.posthoc is None or posthoc != "all":
                 raise DataError(f"{name} can't be fitted: {reason}")
+            if name in had:
+                raise DataError(f"{name} can't be fitted: {reason}; the model would lose the one that it has")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
+        assert calibration.posthoc is not None
+        for name in had:
+            if name not in calibration.posthoc.parts():
+                message = f"the {name} that the model had was taken away; posthoc all fits both anew"
+                warnings.warn(message, NescioWarning, stacklevel=2)
+        warn_of_odd_calibration(self, calibration.posthoc, training_samples, samples)
         fitted = self.with_posthoc(calibration.posthoc)
         described = {**fitted.training, "posthoc": summary_of(calibration, samples, posthoc)}
         calibrated_on = None

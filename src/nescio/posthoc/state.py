@@ -79,6 +79,10 @@ class Posthoc:
         distances = trust.distances(features)
         return WithPValues(discounted(prediction, trust.at(distances)), trust.p_values_at(distances))
 
+    def parts(self) -> tuple[str, ...]:
+        """The names of what was fitted: "temperature", "trust"."""
+        return tuple(name for name in ("temperature", "trust") if getattr(self, name) is not None)
+
     def describe(self) -> str:
         """What becomes of a prediction, in words."""
         parts = []

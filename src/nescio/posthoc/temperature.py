@@ -171,6 +171,11 @@ class Temperature:
         held_by = (most / evidence.amax(-1, keepdim=True)).clamp_max(1.0)
         return (evidence * held_by).pow(self.scale)
 
+    @property
+    def is_at_bound(self) -> bool:
+        """Whether the scale is the least or the largest there is, which no honest data ask for."""
+        return not LEAST_SCALE * 1.01 < self.scale < LARGEST_SCALE / 1.01
+
     def describe(self) -> str:
         """What it does, in words."""
         words = f"scale {self.scale:.3g}"

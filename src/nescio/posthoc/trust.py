@@ -234,6 +234,8 @@ class Trust:
                 raise InputError(f"labels must be from 0 on, got {int(labels.min())}")
         if groups is not None:
             _require_codes("groups", groups, len(held_out))
+        if features.shape == held_out.shape and bool((features == held_out).all()):
+            raise InputError("held_out must have had no part in training, got the features of training")
         generator = torch.Generator().manual_seed(seed)
         drawn = _drawn(len(features), MOST_PROTOTYPES, generator)
         features = features[drawn]
