@@ -110,7 +110,7 @@ class Posthoc:
         """Whether another was fitted to the same data, on any machine: their numbers differ by rounding.
 
         Args:
-            other: Of a network with the same weights.
+            other: What was fitted after the same training.
         """
         return _are_close(self.settings(), other.settings())
 
