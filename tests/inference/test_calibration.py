@@ -150,7 +150,9 @@ def test_exported_it_says_the_same(model: TrainedModel, tmp_path) -> None:
 def test_a_lenet_is_exported_with_its_layer(tmp_path) -> None:
     import onnxruntime
 
-    model = TrainedModel.train(squares(), EDL(), "lenet", replace(QUICK, epochs=2), posthoc="all")
+    data = replace(squares(), groups=torch.arange(600) // 3)  # which have weights in p-values
+    model = TrainedModel.train(data, EDL(), "lenet", replace(QUICK, epochs=2), posthoc="all")
+    assert model.posthoc.trust.weights is not None
     assert model.posthoc.trust.layer == "6"
     assert model.posthoc.trust.distance.kind == "gaussians"
     model.export_onnx(tmp_path / "m.onnx")

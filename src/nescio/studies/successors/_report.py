@@ -35,7 +35,8 @@ INTRODUCTION = (
     "default loss on parts of the training data of penbased, satimage, digits, CIFAR-10 and CLINC150 and on "
     "rendered characters (docs/decisions/0022); trust and the prior of the temperature on changed digits, "
     "rendered characters, crops of CIFAR-10, noise, and classes left out of CLINC150, CIFAR5, penbased, "
-    "satimage and letter (docs/decisions/0021). What DAEDL and F-EDL call their uncertainty is theirs "
+    "satimage and letter (docs/decisions/0021), the prior of the shift of probabilities on some of these "
+    "(docs/decisions/0037). What DAEDL and F-EDL call their uncertainty is theirs "
     "(docs/decisions/0020).",
     "But the data below were not without influence on the library's own. The exponent of the default's "
     "divergence weight was reopened because CLINC150 had an ECE of 3.0 % on its test questions; the one of "
