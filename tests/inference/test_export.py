@@ -31,6 +31,7 @@ EXPORTED = {
     "softmax": {"score": "raps"},
     "edl, sets by class": {"score": "aps", "by_class": True},
     "edl, temperature": None,
+    "edl, temperature of large scale": None,
 }
 
 
@@ -40,8 +41,12 @@ def test_exported_program_and_onnx_agree_with_torch(models, case, digits, tmp_pa
     import onnxruntime
 
     model = models[case.partition(",")[0]]
-    if case.endswith("temperature"):
+    if case == "edl, temperature":
         model = replace(model, posthoc=Posthoc(Temperature(1.2, class_scale=0.8, class_shift=3.0)))
+    if case == "edl, temperature of large scale":
+        # Powers of so much evidence are above the largest float32.
+        model = replace(with_large_outputs(model, 300), posthoc=Posthoc(Temperature(class_scale=5.0)))
+        assert model.predict(digits.images[:7]).evidence.amax() > torch.finfo().max ** (1 / 5)
     if EXPORTED[case] is not None:
         model = with_sets(model, digits, **EXPORTED[case])
         sizes = model.sets.contains(model.predict(digits.images)).sum(1)
@@ -73,14 +78,18 @@ def _output(model, prediction, name):
 
 
 def with_sets(model, digits, **options):
-    """With weights that make probabilities differ: among equal ones, rounding decides what is in a set."""
-    module = copy.deepcopy(model.module)
-    with torch.no_grad():
-        module[-1].weight *= 30
-    model = replace(model, module=module)
+    """With outputs that make probabilities differ: among equal ones, rounding decides what is in a set."""
+    model = with_large_outputs(model)
     # Not made from the first images, which are asked: one of them may be the threshold to the last digit.
     rest = digits.take(torch.arange(50, len(digits)))
     return model.with_sets(ConformalSets.fit(model.predict(rest.images), rest.labels, 0.6, **options))
+
+
+def with_large_outputs(model, times=30):
+    module = copy.deepcopy(model.module)
+    with torch.no_grad():
+        module[-1].weight *= times
+    return replace(model, module=module)
 
 
 @pytest.mark.filterwarnings("ignore")

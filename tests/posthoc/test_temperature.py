@@ -246,6 +246,14 @@ def test_much_and_little_evidence_have_finite_probabilities():
         assert said.labels.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_evidence_of_a_class_stays_none_whatever_the_shift(dtype):
+    """A small scale brings all evidence near 1, and a shift multiplies it; none stays none."""
+    said = Temperature(1.0, class_scale=0.1, class_shift=15.0).apply(Opinion(torch.eye(3, dtype=dtype)[:1]))
+    expected = 1 / (math.exp(15.0) + 3)
+    torch.testing.assert_close(said.probabilities[0, 1:], torch.full((2,), expected, dtype=dtype))
+
+
 def test_probabilities_of_their_own_are_nothing_to_a_categorical():
     prediction = Categorical(torch.tensor([[0.6, 0.3, 0.1]]))
     assert Temperature(1.0, class_scale=0.5, class_shift=1.0).apply(prediction) is prediction

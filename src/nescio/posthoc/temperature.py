@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from nescio._checks import LARGEST, describe, require_labels, require_number
 from nescio._precision import to_float64
@@ -199,8 +200,11 @@ def _require_scale(name: str, value: float) -> float:
 
 def _probabilities(evidence: Tensor, prior: float, scale: float, shift: float) -> Tensor:
     """(exp(shift) e_k ** scale + prior) / sum of these over the classes, (..., K)."""
-    logs = _logarithm(evidence)
-    return torch.logaddexp(scale * logs + shift, logs.new_tensor(math.log(prior))).softmax(-1)
+    # The logarithm of 1 + exp(shift) e_k ** scale / prior. An exported file would compute logaddexp by powers
+    # that overflow.
+    logs = scale * _logarithm(evidence) + shift - math.log(prior)
+    logs = torch.where(evidence > 0, logs, -math.inf)
+    return softplus(logs).softmax(-1)
 
 
 def discounted(prediction: Prediction, trust: Tensor) -> Prediction:
