@@ -143,6 +143,14 @@ def test_batches_of_opinions_keep_their_prior():
     assert joined.base_rates is None
 
 
+def test_batches_without_base_rates_have_equal_ones_beside_others():
+    with_rates = Opinion(torch.tensor([[1.0, 0.0]]), base_rates=torch.tensor([[0.9, 0.1]]))
+    without = Opinion(torch.tensor([[0.0, 3.0]]))
+    for parts in ([with_rates, without], [without, with_rates]):
+        expected = torch.cat([part.probabilities for part in parts])
+        torch.testing.assert_close(concatenate(parts).probabilities, expected)
+
+
 def test_batches_of_opinions_keep_their_base_rates():
     first = Opinion(torch.tensor([[1.0, 0.0]]), base_rates=torch.tensor([[0.9, 0.1]]))
     second = Opinion(torch.tensor([[0.0, 3.0]]), base_rates=torch.tensor([[0.2, 0.8]]))

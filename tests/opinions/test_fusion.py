@@ -140,6 +140,15 @@ def test_evidence_adds_up_by_default():
     assert fused.evidence.tolist() == pytest.approx([4.5, 2.5])
 
 
+def test_the_label_of_fused_opinions_is_their_most_probable_class():
+    """With base rates it need not be the class of the most evidence."""
+    one = ev.Opinion(torch.tensor([2.8, 1.2, 0.0]), base_rates=torch.tensor([0.9, 0.1, 0.0]))
+    other = ev.Opinion(torch.tensor([0.0, 1.0, 3.0]))
+    fused = ev.fuse([one, other])
+    assert int(fused.evidence.argmax()) == 2
+    assert int(fused.labels) == int(fused.probabilities.argmax()) == 0
+
+
 @pytest.mark.parametrize("rule", ["cumulative", "averaging", "weighted"])
 def test_one_source_is_left_alone(rule):
     one = opinion([[1.0, 2.0], [0.0, 0.0]])

@@ -14,7 +14,7 @@ from nescio.encoders import Ability, EncoderSpec, Layers, require_features
 from nescio.encoders.base import TORCH_LAYERS
 from nescio.errors import InputError
 from nescio.opinions.categorical import Categorical, Prediction
-from nescio.opinions.opinion import Opinion
+from nescio.opinions.opinion import Opinion, written_base_rates
 
 _REQUIRED = {
     "name": "as users and files give it",
@@ -328,11 +328,9 @@ def concatenate(parts: Sequence[Prediction]) -> Prediction:
     opinions = [part for part in parts if isinstance(part, Opinion)]
     if len(opinions) == len(parts):
         labels = torch.cat([part.labels for part in opinions])
-        base_rates = None
-        if opinions[0].base_rates is not None:
-            base_rates = torch.cat([part.base_rates for part in opinions if part.base_rates is not None])
         evidence = torch.cat([part.evidence for part in opinions])
-        return Opinion(evidence, opinions[0].prior, labels, base_rates)
+        rates = written_base_rates(opinions)
+        return Opinion(evidence, opinions[0].prior, labels, None if rates is None else torch.cat(rates))
     probabilities = torch.cat([part.probabilities for part in parts])
     own_uncertainty = None
     if all(getattr(part, "own_uncertainty", None) is not None for part in parts):

@@ -15,7 +15,7 @@ from nescio._checks import describe, require_evidence
 from nescio._precision import widest
 from nescio.errors import InputError, NescioWarning
 from nescio.functional.evidence import MOST_EVIDENCE
-from nescio.opinions.opinion import Opinion
+from nescio.opinions.opinion import Opinion, written_base_rates
 
 
 def _cumulative(evidence: Tensor, prior: float) -> Tensor:
@@ -122,12 +122,9 @@ def fuse(opinions: Iterable[Opinion], rule: str = "cumulative") -> Opinion:
 
 def _fused_base_rates(opinions: list[Opinion]) -> Tensor | None:
     """Their mean, weighted by the evidence of each; None where all opinions have equal ones."""
-    if all(opinion.base_rates is None for opinion in opinions):
+    rates = written_base_rates(opinions)
+    if rates is None:
         return None
-    rates = []
-    for opinion in opinions:
-        equal = torch.full_like(opinion.evidence, 1 / opinion.num_classes)
-        rates.append(equal if opinion.base_rates is None else opinion.base_rates)
     weights = torch.stack([opinion.evidence.sum(-1, keepdim=True) for opinion in opinions])
     weights = torch.where(weights.sum(0) > 0, weights, 1)
     return (weights / weights.sum(0) * torch.stack(rates)).sum(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,13 +199,15 @@ class Opinion:
 
     @property
     def labels(self) -> Tensor:
-        """The class of the greatest raw output, or else of the most evidence, (...).
+        """The class of the greatest raw output, or else of the greatest probability, (...).
 
         Where `is_vacuous` is true there is no evidence for it: it is a guess, or without outputs nothing.
         """
-        if self.raw_labels is None:
-            return self.evidence.argmax(-1)
-        return self.raw_labels
+        if self.raw_labels is not None:
+            return self.raw_labels
+        if self.base_rates is None:
+            return self.evidence.argmax(-1)  # which has an order where alpha is rounded
+        return self.alpha.argmax(-1)
 
     @property
     def is_vacuous(self) -> Tensor:
@@ -349,7 +352,7 @@ class Opinion:
         """Copies as numpy arrays.
 
         Returns:
-            evidence, belief, uncertainty, probabilities, labels and is_vacuous, by these names.
+            evidence, alpha, belief, uncertainty, probabilities, labels and is_vacuous, by these names.
 
         Example:
             >>> import torch
@@ -357,7 +360,7 @@ class Opinion:
             >>> Opinion(torch.tensor([8.0, 0.0])).numpy()["probabilities"].round(2).tolist()
             [0.8999999761581421, 0.10000000149011612]
         """
-        names = ("evidence", "belief", "uncertainty", "probabilities", "labels", "is_vacuous")
+        names = ("evidence", "alpha", "belief", "uncertainty", "probabilities", "labels", "is_vacuous")
         return {name: getattr(self, name).detach().cpu().numpy().copy() for name in names}
 
     def __len__(self) -> int:
@@ -402,6 +405,19 @@ class Opinion:
         if self.base_rates is None:
             return self.evidence, self.prior
         return (self.alpha - LEAST_PRIOR).clamp_min(0), LEAST_PRIOR
+
+
+def written_base_rates(opinions: Sequence[Opinion]) -> list[Tensor] | None:
+    """The base rates of each (..., K), also where they are equal; None where they are in all opinions."""
+    if all(opinion.base_rates is None for opinion in opinions):
+        return None
+    rates = []
+    for opinion in opinions:
+        if opinion.base_rates is None:
+            rates.append(torch.full_like(opinion.evidence, 1 / opinion.num_classes))
+        else:
+            rates.append(opinion.base_rates)
+    return rates
 
 
 def _require_base_rates(base_rates: object, evidence: Tensor) -> None:
