@@ -124,6 +124,18 @@ def test_patience_watches_a_part_of_the_training_data(run, flowers, tmp_path):
     assert f"loss {min(losses):.4f}, accuracy {accuracy(watched):.4f}" in second
 
 
+def test_more_networks_are_announced_where_they_are_trained(run, clouds, tmp_path):
+    """Of 424 samples a tenth is set aside for the temperature, of the 382 beside a watched part nothing."""
+    table = tmp_path / "some.csv"
+    table.write_text("\n".join(clouds[0].read_text().splitlines()[:531]) + "\n")
+    for words, more in (((), False), (("--patience", 2), True)):
+        out = tmp_path / f"run{more}"
+        code, _, err = run("train", table, "--out", out, "--epochs", 2, *words)
+        assert code == 0
+        assert ("Then, for the temperature, 5 more networks" in err) is more
+        assert ("fitted to 5 networks" in err) is more
+
+
 def test_train_calibrates_and_says_so(run, clouds, tmp_path):
     words = ("train", clouds[0], "--out", tmp_path / "run", "--epochs", 3)
     code, _, err = run(*words)

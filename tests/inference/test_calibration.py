@@ -150,7 +150,8 @@ def test_exported_it_says_the_same(model: TrainedModel, tmp_path) -> None:
 def test_a_lenet_is_exported_with_its_layer(tmp_path) -> None:
     import onnxruntime
 
-    data = replace(squares(), groups=torch.arange(600) // 3)  # which have weights in p-values
+    # Of fewer, directions that hardly vary make a thousand times as much of the last digits of features.
+    data = replace(squares(900), groups=torch.arange(900) // 3)  # which have weights in p-values
     model = TrainedModel.train(data, EDL(), "lenet", replace(QUICK, epochs=2), posthoc="all")
     assert model.posthoc.trust.weights is not None
     assert model.posthoc.trust.layer == "6"
@@ -260,6 +261,17 @@ def test_of_few_samples_what_the_data_calls_its_validation_part_is_set_aside() -
     # How many samples there are beside it does not matter.
     fewer = data.take(torch.arange(200))
     assert torch.equal(rows_set_aside(fewer, "all", 0, True), torch.arange(200) % 5 == 0)
+
+
+def test_what_is_set_aside_is_the_validation_part_and_only_without_one_the_test_part() -> None:
+    parts = torch.zeros(900, dtype=torch.int64)
+    parts[::9] = PARTS.index("test")
+    data = replace(blobs(900), parts=parts)
+    assert torch.equal(rows_set_aside(data, "all", 0, True), parts == PARTS.index("test"))
+    parts = parts.clone()
+    parts[1::9] = PARTS.index("validation")
+    rows = rows_set_aside(replace(data, parts=parts), "all", 0, True)
+    assert torch.equal(rows, parts == PARTS.index("validation"))
 
 
 @pytest.mark.parametrize(("count", "expected"), [(400, 50), (399, 0), (250, 0)])
@@ -573,7 +585,7 @@ def test_identical_features_are_refused_and_a_class_may_be_absent(plain: Trained
         plain.calibrated(same, blobs(100, seed=5), "trust")
     only_two = blobs(300).take(blobs(300).labels < 2)
     others = blobs(300, seed=5)
-    with pytest.warns(NescioWarning, match="1 of 3 classes are absent from the held-out data: c"):
+    with pytest.warns(NescioWarning, match="the held-out data: 1 of 3 classes are absent: c"):
         model = plain.calibrated(only_two, others.take(others.labels < 2))
     assert model.posthoc.trust is not None
 
@@ -676,7 +688,7 @@ def test_calibration_data_that_hardly_can_be_are_told(plain: TrainedModel) -> No
     order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
     with pytest.warns(NescioWarning, match="the temperature is at its bound"):
         plain.calibrated(data, replace(held_out, labels=held_out.labels[order]), "temperature")
-    with pytest.warns(NescioWarning, match="1 of 3 classes are absent from the held-out data: c; what"):
+    with pytest.warns(NescioWarning, match="the held-out data: 1 of 3 classes are absent: c; what"):
         plain.calibrated(data, held_out.take(held_out.labels < 2), "temperature")
     with pytest.warns(NescioWarning, match="was trained on none of the training data that were given"):
         plain.calibrated(blobs(900, seed=9), held_out)

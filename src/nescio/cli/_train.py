@@ -149,14 +149,14 @@ def train(
     spec = choice.spec or network_of(network, known, chosen)
     if is_first_process():
         typer.echo(choice.reason, err=True)
-        if takes_more_networks(known, posthoc, seed, is_repeatable=not fine_tune):
-            typer.echo(
-                f"Then, for the temperature, {FOLDS} more networks, each without a part of the data", err=True
-            )
     # What decides when to stop must not be what the result is measured on.
     watched = test
     if patience is not None:
         known, watched = split(known, WATCHED, seed)
+    if is_first_process() and takes_more_networks(known, posthoc, seed, is_repeatable=not fine_tune):
+        typer.echo(
+            f"Then, for the temperature, {FOLDS} more networks, each without a part of the data", err=True
+        )
     how = resolved_settings(how, known, len(known), chosen, choice, fine_tune)
     assert how.epochs is not None
     with (

@@ -67,7 +67,7 @@ def held_out_rows(
     groups: Sequence[object] | Tensor | None = None,
 ) -> Tensor:
     """Where the samples lie that `split` holds out, bool (N,)."""
-    named = _named_part(data)
+    named = named_rows(data)
     if named is not None:
         return named
     codes = data.groups if groups is None else group_codes(data.name, groups, len(data))
@@ -97,16 +97,19 @@ def part_of(name: str) -> int | None:
     return None
 
 
-def names_parts(data: LabelledData) -> bool:
-    """Whether the data says of some samples that they are for something else than the others."""
-    return data.parts is not None and len(data) > 0 and bool(data.parts.min() != data.parts.max())
+def named_rows(data: LabelledData, parts: Sequence[str] = ("test", "validation")) -> Tensor | None:
+    """Where the part lies that the data names itself to be held out, bool (N,); None where it names none.
 
+    Args:
+        data: Images, rows or texts with labels.
+        parts: Of which the first that is there is meant.
 
-def _named_part(data: LabelledData) -> Tensor | None:
-    """Where the part lies that the data names itself to be held out; None where it names none."""
+    Raises:
+        DataError: If a class would be missing from the rest.
+    """
     if data.parts is None:
         return None
-    for part in ("test", "validation"):
+    for part in parts:
         held_out = data.parts == PARTS.index(part)
         if held_out.any() and not held_out.all():
             _require_every_class(data, ~held_out)

@@ -12,7 +12,7 @@ from torch import Tensor
 from nescio._kinds import InputKind
 from nescio.data import LabelledData
 from nescio.data._stored import select_rows
-from nescio.data.splits import held_out_rows, names_parts
+from nescio.data.splits import held_out_rows, named_rows
 from nescio.encoders.base import INPUTS
 from nescio.errors import DataError, InputError, TrainingError
 from nescio.inference._cross_fit import Retraining, out_of_fold_predictions
@@ -110,16 +110,18 @@ def takes_more_networks(data: LabelledData, posthoc: str, seed: int, is_repeatab
     """Whether the temperature will be fitted to networks that are trained on parts of few samples."""
     if posthoc not in ("all", "temperature") or not is_repeatable:
         return False
-    is_few = LEAST_SET_ASIDE <= len(data) < FEW
-    return is_few and rows_set_aside(data, posthoc, seed, is_repeatable) is None
+    return _are_few(len(data)) and rows_set_aside(data, posthoc, seed, is_repeatable) is None
+
+
+def _are_few(count: int) -> bool:
+    """Whether networks are trained again on parts of so many samples to fit a temperature."""
+    return LEAST_SET_ASIDE <= count < FEW
 
 
 def _named_rows(data: LabelledData) -> Tensor | None:
-    """What the data names itself to be held out; None where there is nothing, or a class of it alone."""
-    if not names_parts(data):
-        return None
+    """What the data calls its validation part, or else its test part; None where it names none."""
     try:
-        return held_out_rows(data, SHARE, 0)
+        return named_rows(data, ("validation", "test"))
     except DataError:  # a class would be missing
         return None
 
@@ -211,7 +213,7 @@ class _Material:
         among the others.
         """
         needed = self._too_few(LEAST_SET_ASIDE)
-        if self.retraining is None or not LEAST_SET_ASIDE <= len(self.training) < FEW:
+        if self.retraining is None or not _are_few(len(self.training)):
             raise InputError(needed)
         unseen = out_of_fold_predictions(self.training, self.retraining, self.groups, self.seed)
         if len(unseen.rows) < LEAST_SET_ASIDE:
