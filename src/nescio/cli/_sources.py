@@ -216,6 +216,7 @@ def _warn_of_promise(model: TrainedModel, data: LabelledData, name: str) -> None
     import warnings
 
     from nescio.inference._seen import LARGEST_SHARE, share_repeated
+    from nescio.inference._train import absent_classes
 
     repeated = share_repeated(model.preprocess.inputs_of(data))
     # As many as in the training data may be equal without being copies.
@@ -227,16 +228,10 @@ def _warn_of_promise(model: TrainedModel, data: LabelledData, name: str) -> None
             NescioWarning,
             stacklevel=3,
         )
-    counts = data.labels.bincount(minlength=len(data.classes)).tolist()
-    present = {each for each, count in zip(data.classes, counts, strict=True) if count}
-    absent = [each for each in model.classes if each not in present]
-    if absent:
-        warnings.warn(
-            f"{name}: {len(absent)} of {len(model.classes)} classes are absent: {', '.join(absent[:5])}; the "
-            "promise is about inputs like these",
-            NescioWarning,
-            stacklevel=3,
-        )
+    absent = absent_classes(model.classes, model.labels_of(data))
+    if absent is not None:
+        message = f"{name}: {absent}; the promise is about inputs like these"
+        warnings.warn(message, NescioWarning, stacklevel=3)
 
 
 def warn_of_calibrated(model: TrainedModel, data: LabelledData, name: str) -> None:

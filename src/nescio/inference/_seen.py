@@ -133,9 +133,9 @@ class SeenSamples:
 
 
 def share_repeated(inputs: Tensor | StoredArray) -> float:
-    """The share of inputs (N, ...) that are equal to one before them."""
-    digests = _digests_of(inputs)
-    return 1 - len(np.unique(digests)) / max(len(digests), 1)
+    """The share of inputs (N, ...) that are equal to another one of them."""
+    _, places, counts = np.unique(_digests_of(inputs), return_inverse=True, return_counts=True)
+    return _share_of_true(counts[places] > 1)
 
 
 def _is_more_than(matches: int, count: int, share: float) -> bool:

@@ -269,6 +269,15 @@ def labels_among(classes: Sequence[str], data: LabelledData) -> Tensor:
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
 
 
+def absent_classes(classes: Sequence[str], labels: Tensor) -> str | None:
+    """In words, which classes no label (N,) is of; None where there are labels of all."""
+    counts = labels.bincount(minlength=len(classes)).tolist()
+    absent = [name for name, count in zip(classes, counts, strict=True) if count == 0]
+    if not absent:
+        return None
+    return f"{len(absent)} of {len(classes)} classes are absent: {', '.join(absent[:5])}"
+
+
 def digest_of(samples: Samples) -> str:
     """Compute what tells samples, as a model takes them, from any others."""
     return digest({"inputs": samples.inputs, "labels": samples.labels})
@@ -286,13 +295,9 @@ def warn_of_odd_calibration(
     model: TrainedModel, fitted: Posthoc, training: Samples, held_out: Samples
 ) -> None:
     """Say what makes it unlikely that a model was given the data that `calibrated` asks for."""
-    counts = held_out.labels.bincount(minlength=len(model.classes)).tolist()
-    absent = [name for name, count in zip(model.classes, counts, strict=True) if count == 0]
-    if absent:
-        _warn(
-            f"{len(absent)} of {len(model.classes)} classes are absent from the held-out data: "
-            f"{', '.join(absent[:5])}; what is fitted is for inputs like these"
-        )
+    absent = absent_classes(model.classes, held_out.labels)
+    if absent is not None:
+        _warn(f"the held-out data: {absent}; what is fitted is for inputs like these")
     if fitted.temperature is not None and fitted.temperature.is_at_bound:
         _warn(
             "the temperature is at its bound, as if the labels of the held-out data had little to do with "
