@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -65,6 +67,7 @@ def test_numbers_that_differ_by_rounding_are_fitted_alike(trust):
         Posthoc(Temperature(1.5), trust),
         Posthoc(Temperature(1.5, 0.7, 3.0)),
         Posthoc(Temperature(1.5, 0.7, 3.0), Trust.fit(FEATURES[:300], FEATURES[300:] + 3)),
+        Posthoc(Temperature(1.5, 0.7, 3.0), replace(trust, half_at=0.0011)),
     ):
         assert not both.is_fitted_like(other)
 

@@ -15,7 +15,9 @@ from nescio.opinions.categorical import Prediction
 from nescio.posthoc.temperature import Temperature, discounted
 from nescio.posthoc.trust import Trust
 
-_ROUNDING = 1e-3  # of what is fitted on machines that add up in another order
+# Of what is fitted on machines that add up in another order.
+_ROUNDING = 1e-3
+_ROUNDING_NEAR_ZERO = 1e-6
 
 
 class WithPValues(NamedTuple):
@@ -158,5 +160,5 @@ def _are_close(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_are_close, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING_NEAR_ZERO)
     return bool(one == other)
