@@ -646,9 +646,12 @@ def test_the_triangle_follows_the_prior(page, expect):
         assert alpha == pytest.approx(4 * usual, abs=0.5 + 4 * 0.05, rel=0.005)
 
 
+@pytest.mark.parametrize("rates", [None, [0.05, 0.2, 0.05, 0.4, 0.3]])
 @pytest.mark.parametrize("prior", [1.0, 0.25, 3.0])
-def test_the_density_is_the_one_of_the_opinion(module, prior):
-    opinion = Opinion(torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64), prior)
+def test_the_density_is_the_one_of_the_opinion(module, prior, rates):
+    evidence = torch.tensor([0.0, 7.5, 0.25, 420.0, 3.0], dtype=torch.float64)
+    base_rates = None if rates is None else torch.tensor(rates, dtype=torch.float64)
+    opinion = Opinion(evidence, prior, base_rates=base_rates)
     answer = {"probabilities": opinion.probabilities.tolist(), "uncertainty": float(opinion.uncertainty)}
     alpha = module("dirichlet.js", "return m.alphaOf(v[0], v[1]);", answer, prior)
     assert alpha == pytest.approx(opinion.alpha.tolist())

@@ -238,7 +238,10 @@ _SCHEMAS: dict[str, Schema] = {
         | {"description": "Of a table, those that it reads; null for other kinds."},
         evidential={"type": "boolean", "description": "Whether it has belief, not probabilities alone."},
         prior=_or_null({"type": "number"})
-        | {"description": "Of each class: alpha = evidence + prior. Null where it is not evidential."},
+        | {
+            "description": "Of each of the K classes: alpha = probabilities * K * prior / uncertainty. Null "
+            "where it is not evidential."
+        },
         posthoc=_or_null(_STRING) | {"description": "What was fitted after the training; null for nothing."},
         rule=_or_null(_STRING) | {"description": "When it does not answer, where a rule was set."},
         sets=_or_null(_STRING) | {"description": "What its sets of classes promise, where it has some."},
