@@ -22,8 +22,9 @@ def test_every_command_works_with_every_method(run, flowers, tmp_path, method):
     words = ("train", flowers, "--out", tmp_path / "run", "--method", method, "--epochs", 3, *few)
     code, out, err = run(*words)
     assert code == 0
-    choice, *epochs, calibration, card = err.splitlines()
+    choice, announced, *epochs, calibration, card = err.splitlines()
     assert "trained from the start" in choice
+    assert announced == "Then, for the temperature, 5 more networks, each without a part of the data"
     assert calibration.startswith("trust by the distance to 120 training inputs")
     assert "temperature scale " in calibration
     assert calibration.endswith("fitted to 5 networks, each trained without a part of the data")

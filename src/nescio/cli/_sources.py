@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nescio.errors import DataError, NescioWarning
+from nescio.errors import DataError, InputError, NescioWarning
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,16 +115,27 @@ def open_for(model: TrainedModel, name: str, data_dir: Path | None, label: str |
 def open_training(
     model: TrainedModel, name: str, data_dir: Path | None, label: str | None = None
 ) -> LabelledData:
-    """What a model was trained on: a catalog name's training split, or your own without what was held out."""
+    """What a model was trained on: a catalog name's training split, or your own without what was held out.
+
+    A copy of your own data under another name is known by what would be held out of it.
+    """
     from nescio.data import open_source
     from nescio.data._catalog import in_catalog
 
     if in_catalog(name):
         return open_source(name, split="train", data_dir=data_dir).labelled(model.preprocess)
     made = model.training.get("held_out")
-    if made is not None and Path(made["data"]).resolve() == Path(name).resolve():
+    if made is None:
+        return open_for(model, name, data_dir, label)
+    if Path(made["data"]).resolve() == Path(name).resolve():
         trained_on, _ = _split_again(model, made, data_dir)
         return trained_on
+    try:
+        trained_on, held_out = _split_again(model, {**made, "data": name}, data_dir)
+        if held_out_digest(model, held_out) == made["sha256"]:
+            return trained_on
+    except (DataError, InputError):
+        pass  # no copy: it has other columns, or can't be split so
     return open_for(model, name, data_dir, label)
 
 
@@ -189,9 +200,9 @@ def open_unseen(
     inputs = model.preprocess.inputs_of(data)
     if model.seen is not None and model.seen.are_seen(inputs):
         raise DataError(
-            f"{name}: {model.seen.share_of(inputs):.0%} of these data were trained on, and no promise made "
-            f"from them would hold. Give other data, or --data {HELD_OUT_NAME} for the part that `nescio "
-            "train` held out"
+            f"{name}: {model.seen.share_of(inputs):.0%} of these data were trained on, and what is fitted to "
+            f"them or promised by them would not hold for others. Give other data, or --data {HELD_OUT_NAME} "
+            "for the part that `nescio train` held out"
         )
     warn_of_seen(model, inputs, name)
     return data
