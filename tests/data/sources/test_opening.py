@@ -17,7 +17,7 @@ from nescio.data import (
     register_source,
 )
 from nescio.data.sources import SOURCES
-from nescio.errors import DataError, InputError
+from nescio.errors import DataError, InputError, NescioWarning
 
 
 @pytest.fixture
@@ -41,8 +41,10 @@ def test_places_are_told_apart(photos, tmp_path):
 def test_a_name_of_the_catalog_wins_over_a_folder(photos, monkeypatch):
     photos.rename(photos.parent / "digits")
     monkeypatch.chdir(photos.parent)
-    assert len(open_source("digits", split="train")) == 4000
-    assert len(open_source("digits")) == 1000
+    with pytest.warns(NescioWarning, match=r"digits is the data set of that name, .*: write ./digits for"):
+        assert len(open_source("digits", split="train")) == 4000
+    with pytest.warns(NescioWarning, match="not what lies here under it"):
+        assert len(open_source("digits")) == 1000
     assert len(open_source("./digits")) == 6
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from nescio.data.preprocess import ImagePreprocess, Preprocess
 from nescio.data.sources._base import Input, Labels, Place, Source, as_data
 from nescio.data.sources._preparing import Prepared
 from nescio.data.sources._texts import TextSource
+from nescio.errors import NescioWarning
 
 
 class MemorySource(Source):
@@ -145,5 +147,12 @@ class CatalogSource(MemorySource):
         cls, place: Place, *, split: str = "test", data_dir: str | Path | None = None, **_: Any
     ) -> MemorySource | TextSource:
         """Load it, fetching it first where it is not here."""
+        if place.is_file() or place.is_folder():
+            warnings.warn(
+                f"{place.name} is the data set of that name, not what lies here under it: write "
+                f"./{place.name} for that",
+                NescioWarning,
+                stacklevel=2,
+            )
         data: LabelledData = load(place.name, split, data_dir=data_dir)
         return TextSource.of(data) if isinstance(data, Texts) else cls.of(data)
