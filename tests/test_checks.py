@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from nescio import InputError
-from nescio._checks import require_bool, require_finite, require_number, require_share, require_whole
+from nescio._checks import listed, require_bool, require_finite, require_number, require_share, require_whole
 
 
 @pytest.mark.parametrize("value", [1, 0, -3, 2.0, True, "5", None])
@@ -44,3 +44,11 @@ def test_what_is_neither_true_nor_false_is_refused(value):
     require_bool("flip", False)
     with pytest.raises(InputError, match=f"flip must be True or False, got {value!r}"):
         require_bool("flip", value)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([], ""), (["a"], "a"), (list("abcde"), "a, b, c, d, e"), (range(7), "0, 1, 2, 3, 4 and 2 more")],
+)
+def test_long_lists_say_how_many_more_there_are(names, said):
+    assert listed(names) == said

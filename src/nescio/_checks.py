@@ -7,7 +7,7 @@ and inside torch.compile, torch.export and vmap, values are looked at only where
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import TypeGuard
 
@@ -21,6 +21,7 @@ LEAST_PRIOR = 1e-6
 LARGEST_PRIOR = 1e6
 # How far probabilities may be from summing to one: a softmax in bfloat16 is within 0.003, logits are not.
 SUM_TOLERANCE = 0.01
+NAMED = 5  # names that a message lists
 WHOLE_NUMBERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -29,6 +30,14 @@ def describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return type(value).__name__
+
+
+def listed(names: Iterable[object], most: int = NAMED) -> str:
+    """Names as a message lists them: the first few, and how many more there are."""
+    shown = [str(name) for name in names]
+    if len(shown) <= most:
+        return ", ".join(shown)
+    return f"{', '.join(shown[:most])} and {len(shown) - most} more"
 
 
 def require_floating(name: str, value: object, class_axis: int) -> Tensor:

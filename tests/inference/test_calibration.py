@@ -679,7 +679,7 @@ def test_what_the_model_had_is_not_lost_without_a_word(plain: TrainedModel) -> N
     with pytest.warns(NescioWarning, match="the temperature that the model had was taken away"):
         assert both.calibrated(data, held_out, "trust").posthoc.parts() == ("trust",)
     # Trust could be fitted to the training data, but the temperature can't be fitted anew.
-    with pytest.raises(DataError, match="needs 25 held-out inputs, got 9; the model would lose the one"):
+    with pytest.raises(DataError, match=r"needs 25 held-out inputs, got 9\. The model keeps the temperature"):
         both.calibrated(data, blobs(9, seed=6))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nescio._checks import listed
 from nescio.cli._console import EVER, counting_progress, print_table
 from nescio.errors import InputError
 
@@ -172,10 +173,7 @@ def _set_cell(members: list[str] | None) -> str:
         return ""
     if not members:
         return "none: unlike all classes"
-    shown = ", ".join(members[:_SHOWN_CLASSES])
-    if len(members) > _SHOWN_CLASSES:
-        shown = f"{shown} and {len(members) - _SHOWN_CLASSES} more"
-    return shown
+    return listed(members, _SHOWN_CLASSES)
 
 
 def score(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio._checks import listed
 from nescio.data._column_kinds import Dropped, infer_column
 from nescio.data._columns import Column
 from nescio.data._schema import TableSchema
@@ -171,7 +172,7 @@ def encode_frame(frame: Any, schema: TableSchema) -> Tensor:
     content = FrameContent(frame)
     missing = [name for name in schema.names if name not in content.header]
     if missing:
-        raise DataError(f"X: the model needs the columns {', '.join(missing[:5])}")
+        raise DataError(f"X: the model needs the columns {listed(missing)}")
     encoded = []
     for column in schema.columns:
         cells = content.column(content.header.index(column.name))

@@ -11,13 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nescio._checks import require_whole
+from nescio._checks import listed, require_whole
 from nescio.data._columns import Column, NumberColumn, column_from_dict
 from nescio.data._values import Row
 from nescio.errors import DataError, InputError, NescioWarning
 
 LABEL_COLUMNS = ("label", "class", "target", "y")
-NAMED = 5  # columns that a message lists
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class TableSchema:
             object.__setattr__(self, "num_columns", len(self.columns))
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
-            raise InputError(f"columns must be one or more with different names, got {names[:NAMED]}")
+            raise InputError(f"columns must be one or more with different names, got {listed(names)}")
         require_whole("num_columns", self.num_columns, least=len(names))
         if len(self.places) != len(names) or not set(self.places) <= set(range(self.width)):
             raise InputError(f"positions must be one of {self.width} for each column, got {self.positions}")
@@ -222,12 +221,12 @@ class TableSchema:
         places = {name: position for position, name in enumerate(header)}
         missing = [name for name in self.names if name not in places]
         if missing:
-            raise DataError(f"{place}: the model needs the columns {', '.join(missing[:NAMED])}")
+            raise DataError(f"{place}: the model needs the columns {listed(missing)}")
         known = {*self.names, *self.ignored, self.label}
         unknown = [name for name in header if name not in known and name.lower() not in LABEL_COLUMNS]
         if unknown and self.label is not None:
             warnings.warn(
-                f"columns that the model was not trained with are ignored: {', '.join(unknown[:NAMED])}",
+                f"columns that the model was not trained with are ignored: {listed(unknown)}",
                 NescioWarning,
                 stacklevel=2,
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from nescio._checks import listed
 from nescio._files import digest
 from nescio.data import Dataset, LabelledData, Preprocess, Source, Table, Texts
 from nescio.encoders import EncoderSpec, spec_to_dict
@@ -263,7 +264,7 @@ def labels_among(classes: Sequence[str], data: LabelledData) -> Tensor:
     unknown = [name for name in data.classes if name not in classes]
     if unknown:
         raise DataError(
-            f"{data.name} has classes that the model never saw: {', '.join(unknown[:5])}; leave them out, or "
+            f"{data.name} has classes that the model never saw: {listed(unknown)}; leave them out, or "
             "give their inputs as OOD data"
         )
     return torch.tensor([classes.index(name) for name in data.classes])[data.labels]
@@ -275,7 +276,7 @@ def absent_classes(classes: Sequence[str], labels: Tensor) -> str | None:
     absent = [name for name, count in zip(classes, counts, strict=True) if count == 0]
     if not absent:
         return None
-    return f"{len(absent)} of {len(classes)} classes are absent: {', '.join(absent[:5])}"
+    return f"{len(absent)} of {len(classes)} classes are absent: {listed(absent)}"
 
 
 def digest_of(samples: Samples) -> str:

@@ -307,7 +307,7 @@ class TrainedModel:
             if calibration.posthoc is None or posthoc != "all":
                 raise DataError(f"{name} can't be fitted: {reason}")
             if name in had:
-                raise DataError(f"{name} can't be fitted: {reason}; the model would lose the one that it has")
+                raise DataError(f"{name} can't be fitted: {reason}. The model keeps the {name} that it has")
             warnings.warn(f"{name} was not fitted: {reason}", NescioWarning, stacklevel=2)
         assert calibration.posthoc is not None
         for name in had:

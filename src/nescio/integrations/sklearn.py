@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor, nn
 
+from nescio._checks import listed
 from nescio.data import Table, TableSchema
 from nescio.data._fitting import encode_frame, fit_frame, is_mixed_frame
 from nescio.encoders import EncoderSpec
@@ -430,9 +431,9 @@ class EvidentialClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _encode(self, X: Any, schema: TableSchema) -> Tensor:
         """A frame like the one that it was fitted on, as numbers (n, features)."""
         if not hasattr(X, "columns"):
-            names = ", ".join(schema.names[:5])
             raise InputError(
-                f"X must be a frame with the columns that it was fitted on, {names}, got {type(X).__name__}"
+                f"X must be a frame with the columns that it was fitted on, {listed(schema.names)}, "
+                f"got {type(X).__name__}"
             )
         validate_data(self, X, reset=False, skip_check_array=True)
         _require_rows(X)

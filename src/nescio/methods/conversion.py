@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from nescio._checks import require_whole
+from nescio._checks import listed, require_whole
 from nescio._precision import to_float64
 from nescio.errors import InputError
 
@@ -82,7 +82,7 @@ def _head_name(network: nn.Module, head: str | None, sample: Tensor | None) -> s
     modules: dict[str, nn.Module] = dict(network.named_modules())
     names = [name for name, layer in modules.items() if name and isinstance(layer, nn.Linear)]
     if head is not None and head not in names:
-        raise InputError(f"head must name an nn.Linear of the network, {_listed(names)}, got {head!r}")
+        raise InputError(f"head must name an nn.Linear of the network, {listed(names)}, got {head!r}")
     if not names:
         raise InputError("network must hold an nn.Linear that gives the logits, got none inside it")
     if sample is not None:
@@ -92,7 +92,7 @@ def _head_name(network: nn.Module, head: str | None, sample: Tensor | None) -> s
     # Without a run nothing but the order of a Sequential, or there being one only, tells which is last.
     if len(names) > 1 and names[-1] != _last_in_order(network):
         raise InputError(
-            f"network has more than one nn.Linear, {_listed(names)}: give a sample, or head= its name"
+            f"network has more than one nn.Linear, {listed(names)}: give a sample, or head= its name"
         )
     return names[-1]
 
@@ -178,10 +178,3 @@ def _move_bias(network: nn.Module, head: nn.Linear, sample: Tensor) -> None:
     assert isinstance(logits, Tensor)
     total = float(to_float64(logits).logsumexp(1).median())
     head.bias.add_(math.log(_START_EVIDENCE * head.out_features) - total)
-
-
-def _listed(names: list[str]) -> str:
-    shown = names[:5]
-    if len(names) > 5:
-        shown.append("...")
-    return ", ".join(shown)

@@ -38,6 +38,7 @@ from torch import Tensor
 from nescio._checks import (
     SUM_TOLERANCE,
     describe,
+    listed,
     require_bool,
     require_labels,
     require_number,
@@ -513,10 +514,8 @@ def _require_enough_of_each(counts: Tensor, coverage: float, classes: Sequence[s
             name = str(place) if classes is None else classes[place]
             lacking.append(f"{name} has {count}")
     if lacking:
-        shown = ", ".join(lacking[:_SHOWN])
-        if len(lacking) > _SHOWN:
-            shown = f"{shown} and {len(lacking) - _SHOWN} more"
         raise DataError(
             f"a coverage of {percent(coverage)} of each class needs {needed} held-out samples of each: "
-            f"{shown}. Use more samples, a lower coverage, or a promise for all classes together"
+            f"{listed(lacking, _SHOWN)}. Use more samples, a lower coverage, or a promise for all classes "
+            "together"
         )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nescio._checks import listed
 from nescio._kinds import InputKind
 from nescio.data import ImagePreprocess, Input, Picture, Preprocess, Row, RowPreprocess, TextPreprocess
 from nescio.data._values import Value
@@ -43,7 +44,7 @@ def refuse_other_kinds(inputs: ArrayInputs | FileInputs, name: str, preprocess: 
         for one in inputs.inputs:
             if isinstance(one.value, Row) and not set(numbers) <= set(one.value.header or ()):
                 raise RequestError(
-                    422, f"the model {name} knows its columns by their numbers: {', '.join(numbers[:5])}"
+                    422, f"the model {name} knows its columns by their numbers: {listed(numbers)}"
                 )
 
 

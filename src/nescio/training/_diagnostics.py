@@ -8,6 +8,7 @@ import warnings
 import torch
 from torch import Tensor
 
+from nescio._checks import listed
 from nescio._precision import to_float64
 from nescio.errors import NescioWarning, TrainingError
 
@@ -45,9 +46,7 @@ def find_dead_classes(greatest_evidence: Tensor | None) -> set[int]:
 
 def warn_of_dead_classes(dead: set[int], epoch: int) -> None:
     """Say which classes had no evidence on any input, and what to do."""
-    names = ", ".join(str(label) for label in sorted(dead)[:5])
-    if len(dead) > 5:
-        names += ", ..."
+    names = listed(sorted(dead))
     warnings.warn(
         f"class {names}: no evidence on any input of epoch {epoch + 1}, so its outputs are dead and will "
         "not learn; use evidence='exp', or another seed",

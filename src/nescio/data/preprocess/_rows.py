@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from nescio._checks import listed
 from nescio._kinds import InputKind
 from nescio._precision import to_float64
 from nescio.data._columns import NumberColumn
@@ -92,13 +93,13 @@ class RowPreprocess(Preprocess):
         if isinstance(value, Row):
             return self.row_schema.encode(value)
         if isinstance(value, Picture):
-            raise DataError(f"the model takes rows of {width} numbers, not pictures")
+            raise DataError(f"the model takes {self._rows_taken()}, not pictures")
         if isinstance(value, Text):
-            raise DataError(f"the model takes rows of {width} numbers, not texts")
+            raise DataError(f"the model takes {self._rows_taken()}, not texts")
         if tuple(value.shape) != self.input_shape:
             raise DataError(f"must be {width} numbers, got {sizes_text(tuple(value.shape))}")
         if self.shifted_columns:
-            names = ", ".join(self.shifted_columns[:5])
+            names = listed(self.shifted_columns)
             raise DataError(
                 f"an array has too few digits for the numbers of {names}; give rows by the names of columns"
             )
@@ -117,6 +118,12 @@ class RowPreprocess(Preprocess):
             (N, F) in float64 if the inputs are, else in float32.
         """
         return scaled(inputs, self.mean, self.scale)
+
+    def _rows_taken(self) -> str:
+        """What rows of a table are to be, in words."""
+        if self.schema is not None and self.schema.has_names:
+            return f"rows of a table with the columns {listed(self.schema.names)}"
+        return f"rows of {self.input_shape[0]} numbers"
 
     @cached_property
     def shifted_columns(self) -> tuple[str, ...]:

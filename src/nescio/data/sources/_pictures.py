@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from nescio._checks import require_whole
+from nescio._checks import listed, require_whole
 from nescio.data._decoding import PictureForm, decode_folder
 from nescio.data._folders import files_in, state_of
 from nescio.data._pictures import RESIZE_MODES, SUFFIXES, Header
@@ -332,11 +332,10 @@ class PictureFolder(PictureSource):
     def _tell_of(self, unreadable: Mapping[Path, str], count: int) -> None:
         if not unreadable:
             return
-        listed = []
+        names = []
         for file, reason in sorted(unreadable.items()):
-            listed.append(f"{file.parent.name}/{file.name} ({reason})")
-        more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
-        message = f"{len(listed)} of {count} files can't be read as pictures: {', '.join(listed[:5])}{more}"
+            names.append(f"{file.parent.name}/{file.name} ({reason})")
+        message = f"{len(names)} of {count} files can't be read as pictures: {listed(names)}"
         if self._strict:
             raise DataError(message)
         warnings.warn(f"{message}; they are passed over", NescioWarning, stacklevel=3)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler
 from torch.utils.data import Dataset as TorchDataset
 
+from nescio._checks import listed
 from nescio._fetch.progress import say
 from nescio._fetch.store import cache_dir
 from nescio.data._labels import counted
@@ -159,7 +160,7 @@ def _counted_labels(
     if unknown:
         if given is None:
             return counted(name, labels)
-        raise InputError(f"classes must hold every label, they lack {', '.join(unknown[:5])}")
+        raise InputError(f"classes must hold every label, they lack {listed(unknown)}")
     position = {one: index for index, one in enumerate(names)}
     return torch.tensor([position[str(label)] for label in labels]), names
 
