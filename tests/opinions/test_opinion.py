@@ -274,15 +274,7 @@ def test_the_length_is_that_of_the_first_axis(opinion):
 
 def test_numpy_gives_all_arrays(opinion):
     arrays = opinion.numpy()
-    assert set(arrays) == {
-        "evidence",
-        "alpha",
-        "belief",
-        "uncertainty",
-        "probabilities",
-        "labels",
-        "is_vacuous",
-    }
+    assert set(arrays) == {"evidence", "belief", "uncertainty", "probabilities", "labels", "is_vacuous"}
     for name, array in arrays.items():
         assert isinstance(array, np.ndarray)
         np.testing.assert_allclose(array, getattr(opinion, name).numpy())

@@ -227,7 +227,7 @@ def _warn_of_promise(model: TrainedModel, data: LabelledData, name: str) -> None
     import warnings
 
     from nescio.inference._seen import LARGEST_SHARE, share_repeated
-    from nescio.inference._train import absent_classes
+    from nescio.inference._train import absent_classes, labels_among
 
     repeated = share_repeated(model.preprocess.inputs_of(data))
     # As many as in the training data may be equal without being copies.
@@ -239,7 +239,7 @@ def _warn_of_promise(model: TrainedModel, data: LabelledData, name: str) -> None
             NescioWarning,
             stacklevel=3,
         )
-    absent = absent_classes(model.classes, model.labels_of(data))
+    absent = absent_classes(model.classes, labels_among(model.classes, data))
     if absent is not None:
         message = f"{name}: {absent}; the promise is about inputs like these"
         warnings.warn(message, NescioWarning, stacklevel=3)

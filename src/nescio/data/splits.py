@@ -102,7 +102,7 @@ def named_rows(data: LabelledData, parts: Sequence[str] = ("test", "validation")
 
     Args:
         data: Images, rows or texts with labels.
-        parts: Of which the first that is there is meant.
+        parts: Names of parts; the first that the data has is meant.
 
     Raises:
         DataError: If a class would be missing from the rest.

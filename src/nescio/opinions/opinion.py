@@ -352,7 +352,7 @@ class Opinion:
         """Copies as numpy arrays.
 
         Returns:
-            evidence, alpha, belief, uncertainty, probabilities, labels and is_vacuous, by these names.
+            evidence, belief, uncertainty, probabilities, labels and is_vacuous, by these names.
 
         Example:
             >>> import torch
@@ -360,7 +360,7 @@ class Opinion:
             >>> Opinion(torch.tensor([8.0, 0.0])).numpy()["probabilities"].round(2).tolist()
             [0.8999999761581421, 0.10000000149011612]
         """
-        names = ("evidence", "alpha", "belief", "uncertainty", "probabilities", "labels", "is_vacuous")
+        names = ("evidence", "belief", "uncertainty", "probabilities", "labels", "is_vacuous")
         return {name: getattr(self, name).detach().cpu().numpy().copy() for name in names}
 
     def __len__(self) -> int:
