@@ -183,7 +183,7 @@ def test_inputs_that_do_not_fit_have_an_error(run, model, tmp_path, monkeypatch,
         ("nan.npz", "has a value that is not finite"),
         ("wide.npz", "must be 4 numbers, got 5"),
         ("bare.npz", "bare.npz must hold images or features, got labels"),
-        ("p.png", "the model takes rows of 4 numbers, not pictures"),
+        ("p.png", "the model takes rows of a table with the columns a, b, c, d, not pictures"),
     ],
 )
 def test_rows_that_do_not_fit(run, rows_model, tmp_path, file, reason):

@@ -138,21 +138,25 @@ def test_labels_are_taken_from_the_column_named(tmp_path, opened):
     model = Model()
     model.preprocess = TextPreprocess(WORDS, 4, "question")
     (tmp_path / "q.csv").write_text("intent,question,label\ngreet,hello,x\nleave,bye,y\n")
+    model.classes = ("x", "y")
     assert opened(model, str(tmp_path / "q.csv"), None).classes == ("x", "y")
+    model.classes = ("greet", "leave")
     assert opened(model, str(tmp_path / "q.csv"), None, "intent").classes == ("greet", "leave")
 
 
 @pytest.mark.parametrize("opened", [open_for, open_training, open_unseen, open_for_promise])
 def test_labels_of_texts_are_where_they_were_in_training(tmp_path, opened):
+    how = {"label_column": "intent", "label": None, "drop": None, "text": None, "group": None}
     model = SimpleNamespace(
         preprocess=TextPreprocess(WORDS, 4, "question"),
-        training={"held_out": {"data": "elsewhere.csv", "label_column": "intent"}},
+        training={"held_out": {"data": "elsewhere.csv", "share": 0.2, "seed": 0, "sha256": "", **how}},
         seen=None,
-        classes=(),
+        classes=("greet", "leave"),
         was_calibrated_on=lambda data: False,
     )
     (tmp_path / "q.csv").write_text("intent,question,number\ngreet,hello,1\nleave,bye,2\n")
     assert opened(model, str(tmp_path / "q.csv"), None).classes == ("greet", "leave")
+    model.classes = ("1", "2")
     assert opened(model, str(tmp_path / "q.csv"), None, "number").classes == ("1", "2")
     (tmp_path / "bare.csv").write_text("number,question\n1,hello\n2,bye\n")
     with pytest.raises(
