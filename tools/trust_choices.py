@@ -47,7 +47,7 @@ from nescio.inference._choice import choose_network
 from nescio.inference._frozen import encoded_data, pretrained_encoder
 from nescio.inference._layers import features_at
 from nescio.methods import EDL
-from nescio.metrics import summary
+from nescio.metrics import detection_by_measure, summary
 from nescio.posthoc import Temperature, Trust, _distances, temperature
 from nescio.posthoc._distances import MOST_PROTOTYPES, Distance, Gaussians, Neighbours
 from nescio.posthoc.state import Posthoc
@@ -408,19 +408,26 @@ def shifts(trial: Trial) -> None:
 
 
 def print_means(name: str, trial: Trial, fitted: Sequence[Posthoc]) -> None:
-    """A line of ECE and NLL of known inputs, the mean and the greatest, and the probabilities of others."""
+    """A line of ECE and NLL of known inputs, the mean and the greatest, and how those left out are told."""
     eces = []
     nlls = []
     left_out = []
+    found: dict[str, list[float]] = {}
     for posthoc in fitted:
         model = replace(trial.model, posthoc=posthoc)
-        figures = summary(model.predict(trial.test.inputs), model.labels_of(trial.test))
+        known = model.predict(trial.test.inputs)
+        ood = model.predict(trial.ood.inputs)
+        figures = summary(known, model.labels_of(trial.test))
         eces.append(100 * figures["ece"])
         nlls.append(figures["nll"])
-        left_out.append(float(model.predict(trial.ood.inputs).max_probability().mean()))
+        left_out.append(float(ood.max_probability().mean()))
+        for measure, detection in detection_by_measure(known, ood).items():
+            found.setdefault(measure, []).append(detection.auroc)
+    aurocs = [f"{measure} {fmean(values):.3f}" for measure, values in found.items()]
     print(
         f"{name:30s} ECE {fmean(eces):.2f} % (at most {max(eces):.2f}), NLL {fmean(nlls):.4f} (at most "
-        f"{max(nlls):.4f}), greatest probability of those left out {fmean(left_out):.3f}",
+        f"{max(nlls):.4f}), greatest probability of those left out {fmean(left_out):.3f}, their AUROC by "
+        f"{', '.join(aurocs)}",
         flush=True,
     )
 
