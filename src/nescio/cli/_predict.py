@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nescio._checks import listed
 from nescio.cli._console import EVER, counting_progress, print_table
 from nescio.errors import InputError
 
@@ -173,6 +172,8 @@ def _set_cell(members: list[str] | None) -> str:
         return ""
     if not members:
         return "none: unlike all classes"
+    from nescio._checks import listed
+
     return listed(members, _SHOWN_CLASSES)
 
 
