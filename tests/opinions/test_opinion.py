@@ -648,3 +648,11 @@ def test_base_rates_of_another_form_are_refused(rates):
         ev.InputError, match=r"base_rates must be a tensor like the evidence, float32 \(2,\), got"
     ):
         ev.Opinion(torch.ones(2), base_rates=rates)
+
+
+def test_base_rates_are_looked_at_unless_it_is_said_otherwise():
+    no_shares = torch.tensor([0.9, 0.9])
+    unseen = ev.Opinion.from_evidence(torch.ones(2), base_rates=no_shares, validate=False)
+    assert torch.equal(unseen.base_rates, no_shares)
+    empty = ev.Opinion.from_evidence(torch.ones(0, 2), base_rates=torch.ones(0, 2))
+    assert len(empty) == 0
